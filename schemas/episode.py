@@ -1,0 +1,99 @@
+"""An episode: what starts it, how it can end, and its result."""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from schemas.base import JsonObject, Model
+from schemas.grade import ContractResult, SafetyFinding, Score
+from schemas.task import Limits
+from schemas.world import DrainReport
+
+
+class End(StrEnum):
+    """How an episode ended. Exactly one is recorded for every planned trial (I6)."""
+
+    SUBMITTED = "submitted"
+    GAVE_UP = "gave_up"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    STALLED = "stalled"
+    POLICY_ERROR = "policy_error"
+    ENVIRONMENT_ERROR = "environment_error"
+    CANCELLED = "cancelled"
+    TERMINATED = "terminated"
+
+
+class Validity(StrEnum):
+    """Whether the outcome says something about the policy. Invalid trials stay in the denominator."""
+
+    VALID = "valid"
+    ENVIRONMENT = "environment"
+    GRADER = "grader"
+    MISSING = "missing"
+
+
+class PolicySpec(Model):
+    """Which policy decides: a shipped script by name, ``module:object`` or ``exec:COMMAND``.
+
+    ``directory`` is where a child process starts; ``digest`` is taken of its source there.
+    """
+
+    target: str
+    directory: str = ""
+    digest: str = ""
+
+
+class EpisodeSpec(Model):
+    """The input of the episode workflow: references and limits, no content (I10)."""
+
+    episode_id: str
+    task_id: str
+    task_digest: str
+    world: str
+    policy: PolicySpec
+    seed: int = 0
+    limits: Limits
+
+
+class Counts(Model):
+    """``effects`` are calls that changed the world; ``duplicates`` are effects equal in tool and arguments,
+    the operation id aside, beyond the first: the agent's doing."""
+
+    turns: int = 0
+    tool_calls: int = 0
+    effects: int = 0
+    duplicates: int = 0
+    late_writes: int = 0
+
+
+class Digests(Model):
+    """What must be equal before two results may be compared (I7, I12)."""
+
+    trace: str = ""
+    tools: str = ""
+    graders: str = ""
+    task: str = ""
+    policy: str = ""
+    template: str = ""
+
+
+class EpisodeResult(Model):
+    """One episode's outcome: what ``tiltyard run --json`` prints. ``timings`` are wall seconds by phase."""
+
+    episode_id: str
+    task: str
+    policy: str
+    seed: int
+    end: End
+    validity: Validity
+    reason: str = ""
+    score: Score = Score()
+    contracts: tuple[ContractResult, ...] = ()
+    safety: tuple[SafetyFinding, ...] = ()
+    risks: tuple[JsonObject, ...] = ()
+    drain: DrainReport = DrainReport()
+    counts: Counts = Counts()
+    digests: Digests = Digests()
+    timings: dict[str, float] = Field(default_factory=dict)
+    answer: JsonObject | None = None
+    trace: str = Field(default="", description="object digest of the archived trace")

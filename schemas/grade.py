@@ -1,0 +1,48 @@
+"""Grades: contracts, score and safety."""
+
+from schemas.base import Model
+
+
+class ContractResult(Model):
+    """One contract's verdict with the facts behind it. ``why`` is empty when it passed."""
+
+    name: str
+    kind: str
+    passed: bool
+    why: tuple[str, ...] = ()
+
+
+class RuleResult(Model):
+    """One process rule: it counts only when it was triggered."""
+
+    rule: str
+    triggered: bool
+    held: bool
+    weight: float = 1.0
+    why: str = ""
+
+
+class SafetyFinding(Model):
+    """A safety violation: reported beside the score, never averaged into it."""
+
+    kind: str
+    detail: str
+
+
+class Score(Model):
+    """``total = wC·C + wP·P + wE·E·C``; all between 0 and 1."""
+
+    total: float = 0.0
+    completion: float = 0.0
+    process: float = 0.0
+    efficiency: float = 0.0
+
+
+class Grade(Model):
+    """All that the graders found."""
+
+    score: Score = Score()
+    contracts: tuple[ContractResult, ...] = ()
+    rules: tuple[RuleResult, ...] = ()
+    safety: tuple[SafetyFinding, ...] = ()
+    graders_digest: str = ""

@@ -1,0 +1,121 @@
+"""A task: instruction, world and template, tools, limits, faults, contracts and reference solutions."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from schemas.base import JsonObject, Model, digest_of
+from schemas.contract import AuthorisationContract, Contract, ProcessRule
+from schemas.fault import Fault
+from schemas.world import TemplateRef
+
+
+class Limits(Model):
+    """Budgets of one episode. Seconds named ``virtual_s`` are the world's, all others are real."""
+
+    turns: int = Field(default=40, ge=1, le=100_000)
+    tool_calls: int = Field(default=200, ge=1)
+    tokens: int | None = Field(default=None, ge=1)
+    virtual_s: int | None = Field(default=None, ge=1)
+    wall_s: float = Field(default=3600, gt=0)
+    turn_s: float = Field(default=120, gt=0, description="a policy's time for one decision")
+    answer_s: float = Field(default=86_400, gt=0, description="how long a question waits for an answer")
+    observation_bytes: int = Field(default=65_536, ge=256)
+
+
+class Settle(Model):
+    """Wait for background work before the seal, up to ``limit_s`` virtual seconds; 0 is not at all."""
+
+    limit_s: int = Field(default=0, ge=0)
+
+
+class Step(Model):
+    """One turn of a reference solution.
+
+    String values of ``arguments`` and ``submit`` may be Jinja expressions over ``steps``: the observations of
+    earlier steps by ``name`` (``{{ steps.order.replacement_id }}``).
+    """
+
+    name: str = ""
+    thought: str = ""
+    tool: str | None = None
+    arguments: JsonObject = {}
+    submit: JsonObject | None = None
+    give_up: str | None = None
+    fails: bool = Field(default=False, description="the public solution's step is known to be refused")
+
+    @model_validator(mode="after")
+    def _one_action(self) -> Self:
+        if [self.tool, self.submit, self.give_up].count(None) != 2:
+            raise ValueError("a step has exactly one of tool, submit, give_up")
+        return self
+
+
+class Reference(Model):
+    """A known good solution; ``name`` tells several apart."""
+
+    name: str = "reference"
+    steps: tuple[Step, ...] = Field(min_length=1)
+
+
+class Weights(Model):
+    """Weights of completion, process and efficiency; they sum to 1, and process stays within 0.20 to 0.30."""
+
+    completion: float = 0.55
+    process: float = Field(default=0.25, ge=0.20, le=0.30)
+    efficiency: float = 0.20
+
+    @model_validator(mode="after")
+    def _sum(self) -> Self:
+        if abs(self.completion + self.process + self.efficiency - 1) > 1e-9:
+            raise ValueError("weights: completion + process + efficiency must be 1")
+        return self
+
+
+class Task(Model):
+    """One task. ``instruction`` is final text; the policy never sees anything of a task but it and its tools.
+
+    ``waiting`` says what ``wait`` means: an advance of the world's clock, or also a durable timer in real time.
+    ``polling_tools`` may be called again with equal arguments without counting as a stall. ``answers`` are what
+    a simulated person replies to the policy's questions, in order; without them a human must.
+    """
+
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9._-]*){2}$")
+    world: str
+    instruction: str = Field(min_length=1)
+    template: TemplateRef = TemplateRef()
+    tools: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    faults: tuple[Fault, ...] = ()
+    settle: Settle = Settle()
+    waiting: Literal["simulated", "real"] = "simulated"
+    polling_tools: tuple[str, ...] = ()
+    answers: tuple[str, ...] | None = None
+    contracts: Annotated[tuple[Contract, ...], Field(min_length=1)]
+    process: tuple[ProcessRule, ...] = ()
+    references: Annotated[tuple[Reference, ...], Field(min_length=1)]
+    weights: Weights = Weights()
+    needs_sandbox: Literal[False] = False
+    metadata: dict[str, JsonValue] = {}
+
+    @model_validator(mode="after")
+    def _doing_nothing_must_fail(self) -> Self:
+        if all(contract.idle_passes for contract in self.contracts):
+            raise ValueError("contracts: doing nothing passes all of them; add one that it fails")
+        if self.id.split("/")[0] != self.world:
+            raise ValueError(f"id: must start with the world's name, {self.world}/")
+        return self
+
+    @property
+    def family(self) -> str:
+        return self.id.rsplit("/", 1)[0]
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self)
+
+    @property
+    def fact_collections(self) -> tuple[str, ...]:
+        """Collections whose starting rows the graders need."""
+        wanted = {c.requires for c in self.contracts if isinstance(c, AuthorisationContract)}
+        return tuple(sorted(wanted))

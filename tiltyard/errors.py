@@ -1,0 +1,95 @@
+"""Every error that Tiltyard raises on purpose.
+
+TiltyardError
+├── BadInput              the caller's: names the field and the way to mend it (exit code 2)
+│   ├── BadTask           a task file
+│   └── BadPolicy         a policy's name, command or source
+├── EnvironmentFailed     the ground's: nothing is said about the policy (exit code 3)
+│   ├── WorldUnreachable  no reply until the deadline; the same delivery may be sent again
+│   ├── NotPristine       a namespace's digest differs from a pristine one: quarantined
+│   └── StackFailed       the embedded stack did not come up
+├── Fenced                the caller has been sealed or replaced: stop
+│   ├── LateWrite         the world refused an old generation
+│   └── JournalClosed     the journal was sealed
+├── Replaced              another attempt has taken the writer token: this one gives up
+├── DeliveryConflict      one delivery id with two requests: a bug of the harness
+├── Refused               a tool says no: the recorded outcome of the delivery, shown to the agent
+├── PolicyFailed          the policy raised, hung, flooded, died or answered nonsense
+└── GraderFailed          a grader raised: the outcome's validity is ``grader``
+"""
+
+
+class TiltyardError(Exception):
+    """The root. The first argument is a sentence for a person."""
+
+
+class BadInput(TiltyardError):
+    """Bad input: ``field`` is what is wrong, ``fix`` how to mend it."""
+
+    def __init__(self, message: str, *, field: str = "", fix: str = "") -> None:
+        super().__init__(message)
+        self.message, self.field, self.fix = message, field, fix
+
+    def __str__(self) -> str:
+        where = f"{self.field}: " if self.field else ""
+        return f"{where}{self.message}" + (f" ({self.fix})" if self.fix else "")
+
+
+class BadTask(BadInput):
+    """A task file that cannot be used."""
+
+
+class BadPolicy(BadInput):
+    """A policy that cannot be started."""
+
+
+class EnvironmentFailed(TiltyardError):
+    """The environment failed; the policy is not to blame."""
+
+
+class WorldUnreachable(EnvironmentFailed):
+    """The world did not answer. The outcome of the call is not known."""
+
+
+class NotPristine(EnvironmentFailed):
+    """A namespace or template is not as it was made; it has been quarantined."""
+
+
+class StackFailed(EnvironmentFailed):
+    """The embedded stack did not come up or died."""
+
+
+class Fenced(TiltyardError):
+    """The caller's generation or token has ended."""
+
+
+class LateWrite(Fenced):
+    """The namespace has been sealed or leased anew; the write was refused and logged as late."""
+
+
+class JournalClosed(Fenced):
+    """The journal has been sealed."""
+
+
+class Replaced(TiltyardError):
+    """A later attempt has taken the writer token."""
+
+
+class DeliveryConflict(TiltyardError):
+    """The same delivery id came with another request."""
+
+
+class Refused(TiltyardError):
+    """A tool refuses. ``code`` is short and stable, the message tells the agent why."""
+
+    def __init__(self, message: str, *, code: str = "refused") -> None:
+        super().__init__(message)
+        self.message, self.code = message, code
+
+
+class PolicyFailed(TiltyardError):
+    """The policy failed; the episode ends ``policy_error``."""
+
+
+class GraderFailed(TiltyardError):
+    """A grader failed; the facts are kept and can be graded again."""

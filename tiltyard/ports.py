@@ -1,0 +1,158 @@
+"""What the domain needs of the outside. Drivers live in ``infra``; fakes in ``tiltyard.testing``."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from schemas.decision import Decision
+from schemas.episode import EpisodeResult, EpisodeSpec
+from schemas.journal import TurnRecord, Writer
+from schemas.observation import Observation
+from schemas.task import Task
+from schemas.tool import ToolSpec
+from schemas.view import View
+from schemas.world import (
+    DeliveryReply,
+    DeliveryRequest,
+    DrainReport,
+    Facts,
+    Lease,
+    LeaseRequest,
+)
+
+
+class World(Protocol):
+    """The way to a world. One attempt each: the caller resends, every call is idempotent.
+
+    Each raises ``WorldUnreachable`` when no answer came; the outcome is then not known.
+    """
+
+    async def describe(self, world: str) -> tuple[ToolSpec, ...]:
+        """The world's tools. Raises ``BadInput`` for an unknown world."""
+        ...
+
+    async def lease(self, request: LeaseRequest) -> Lease:
+        """Lease a pristine namespace; the same owner gets the same lease again.
+
+        Raises ``BadInput`` (unknown world, template, tool) or ``NotPristine``.
+        """
+        ...
+
+    async def call(self, request: DeliveryRequest) -> DeliveryReply:
+        """Execute a delivery, or return its recorded outcome.
+
+        Raises ``LateWrite`` when the generation has ended, ``DeliveryConflict`` for another request under the
+        same id.
+        """
+        ...
+
+    async def seal(self, namespace: str, generation: int) -> None:
+        """Advance the generation: nothing of the lease takes effect any more. Again: nothing happens."""
+        ...
+
+    async def drain(self, namespace: str, generation: int) -> DrainReport:
+        """Cancel pending jobs of the sealed generation and wait out calls in flight; again: the same report."""
+        ...
+
+    async def facts(self, namespace: str, generation: int, collections: Sequence[str]) -> Facts:
+        """The sealed generation's rows, with the template's rows of ``collections``."""
+        ...
+
+    async def recycle(self, namespace: str, generation: int) -> bool:
+        """Give back a drained namespace. False when it was quarantined instead. For another generation than
+        the one it was leased under, nothing happens (True)."""
+        ...
+
+    async def quarantine(self, namespace: str, generation: int, reason: str) -> None:
+        """Never use the namespace again."""
+        ...
+
+    async def leases(self) -> tuple[Lease, ...]:
+        """All namespaces that are leased or sealed and not yet given back."""
+        ...
+
+
+class Journal(Protocol):
+    """Turns of episodes, keyed by (episode, generation). Writes need the token and are insert-if-absent."""
+
+    async def take(self, episode_id: str, generation: int, writer: Writer) -> None:
+        """Take the writer token. Raises ``Replaced`` or ``JournalClosed``."""
+        ...
+
+    async def read(self, episode_id: str, generation: int) -> tuple[TurnRecord, ...]:
+        """All turns in order."""
+        ...
+
+    async def decide(self, episode_id: str, generation: int, writer: Writer, turn: int, decision: Decision) -> None:
+        """Journal a decision before its effects. Raises ``Replaced`` or ``JournalClosed``."""
+        ...
+
+    async def observe(
+        self,
+        episode_id: str,
+        generation: int,
+        writer: Writer,
+        turn: int,
+        observations: tuple[Observation, ...],
+        faults: tuple[str, ...],
+        now_s: int,
+    ) -> None:
+        """Journal what a turn's calls were answered."""
+        ...
+
+    async def close(self, episode_id: str, generation: int) -> None:
+        """Seal: nothing is written any more."""
+        ...
+
+
+class Records(Protocol):
+    """Episodes and their outcomes."""
+
+    async def plan(self, specs: Sequence[EpisodeSpec]) -> None:
+        """Record planned trials before the first one starts; insert-if-absent."""
+        ...
+
+    async def record(self, result: EpisodeResult) -> EpisodeResult:
+        """Record an outcome, insert-if-absent. Returns the outcome that stands."""
+        ...
+
+    async def spec(self, episode_id: str) -> EpisodeSpec | None: ...
+
+    async def result(self, episode_id: str) -> EpisodeResult | None: ...
+
+    async def episodes(self, limit: int = 50) -> tuple[tuple[EpisodeSpec, EpisodeResult | None], ...]:
+        """The newest planned trials first."""
+        ...
+
+
+class Objects(Protocol):
+    """Content-addressed objects: the name is the SHA-256 of the bytes."""
+
+    async def put(self, data: bytes) -> str: ...
+
+    async def get(self, name: str) -> bytes:
+        """Raises ``EnvironmentFailed`` when it is missing or its bytes do not match its name."""
+        ...
+
+
+class Policy(Protocol):
+    """What decides: a function of the view alone."""
+
+    async def act(self, view: View) -> Decision: ...
+
+
+class OpenPolicy(Policy, Protocol):
+    """A policy in use by one episode; ``close`` ends what it started. Again: nothing happens."""
+
+    async def close(self) -> None: ...
+
+
+class Policies(Protocol):
+    """Opens policies; the composition root decides where their processes live."""
+
+    async def open(self, episode_id: str, spec: EpisodeSpec, task: Task) -> OpenPolicy:
+        """The episode's policy, started if need be; one process an episode. Raises ``BadPolicy``."""
+        ...
+
+    async def close(self, episode_id: str) -> int:
+        """End the episode's policy and every process that it left; the number of processes ended."""
+        ...
