@@ -77,13 +77,16 @@ class AnswerContract(_ContractBase):
     """The submitted answer equals one of ``accept`` in the fields that each names, and says every fact.
 
     ``evidence`` maps an answer's field to tools: its value must have been shown by a successful call of one of
-    them. ``looked_up`` are tools of which at least one call must have succeeded. ``facts`` match whole words or
-    numbers, case-insensitively, separators and ``$`` ignored, 481.5 = 481.50.
+    them. ``operation_ids`` maps an answer's field to tools: its value must be an operation id under which a call
+    of one of them was sent. A field that the answer does not have needs no evidence. ``looked_up`` are tools: at
+    least one call of any of them must have succeeded. ``facts`` match whole words or numbers,
+    case-insensitively, separators and ``$`` ignored, 481.5 = 481.50.
     """
 
     kind: Literal["answer"] = "answer"
     accept: tuple[JsonObject, ...] = ({},)
     evidence: dict[str, tuple[str, ...]] = {}
+    operation_ids: dict[str, tuple[str, ...]] = {}
     looked_up: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
 
@@ -104,7 +107,7 @@ class DrainContract(_ContractBase):
 
 
 class ProcessContract(_ContractBase):
-    """Process rules that are conditions of completion."""
+    """Process rules that are conditions of completion: each holds, whether it was triggered or not."""
 
     kind: Literal["process"] = "process"
     rules: tuple["ProcessRule", ...] = Field(min_length=1)
@@ -125,12 +128,13 @@ class ProcessRule(Model):
     * ``forbid``: ``call`` did not happen (triggered when it did, or when ``if_done`` did).
     * ``order``: before each ``call``, ``before`` had happened (triggered by ``call``).
     * ``at_most``: ``call`` happened at most ``n`` times (triggered by ``call``).
-    * ``reconcile_before_retry``: after a timeout of ``call``, a receipt was asked for its operation id, or it
-      was sent again under the same operation id, before any other effect of that tool (triggered by a timeout).
+    * ``reconcile_before_retry``: after a timeout of ``call``, a receipt was asked for its operation id and the
+      answer was one (found, or ``not_found``), or it was sent again under the same operation id, before any
+      other effect of that tool (triggered by a timeout).
     * ``strategy_change_after``: after ``n`` errors of ``call`` in a row, the next call differs in tool or
       arguments (triggered by n errors).
     * ``claim_needs_evidence``: values of the submitted answer's ``fields`` were shown by an earlier successful
-      call (triggered by a submitted answer).
+      call, of ``call`` where it is given (triggered by a submitted answer that has one of the fields).
     """
 
     rule: Literal[

@@ -32,8 +32,8 @@ class Settle(Model):
 class Step(Model):
     """One turn of a reference solution.
 
-    String values of ``arguments`` and ``submit`` may be Jinja expressions over ``steps``: the observations of
-    earlier steps by ``name`` (``{{ steps.order.replacement_id }}``).
+    Strings in ``arguments`` and ``submit`` may hold run-time expressions over the contents that earlier steps
+    were shown, by ``name``: ``${steps.order.replacement_id}`` (see ``tiltyard.references``).
     """
 
     name: str = ""
@@ -52,9 +52,13 @@ class Step(Model):
 
 
 class Reference(Model):
-    """A known good solution; ``name`` tells several apart."""
+    """A known good solution; ``name`` tells several apart.
+
+    ``tokens`` is what a good run of a model spends on it; 0 leaves tokens out of the efficiency.
+    """
 
     name: str = "reference"
+    tokens: int = Field(default=0, ge=0)
     steps: tuple[Step, ...] = Field(min_length=1)
 
 
