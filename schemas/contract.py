@@ -8,6 +8,11 @@ from schemas.base import JsonObject, Model
 
 ChangeKind = Literal["created", "updated", "deleted"]
 
+OPERATION_OF = "operation_of"
+"""Key of a stand-in value: ``{operation_of: TOOL}`` equals the operation id of any call of TOOL that the agent
+made. It may stand for a whole value of ``ExpectedChange.fields`` and of ``AnswerContract.accept``, since the agent
+chooses its operation ids and no task file can foresee them."""
+
 
 class ExpectedChange(Model):
     """A row change that must (or, as a side effect, may) happen.
