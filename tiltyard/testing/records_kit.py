@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 from schemas.episode import End, EpisodeResult, EpisodeSpec, PolicySpec, Validity
 from schemas.grade import Score
@@ -92,6 +93,13 @@ async def every_planned_trial_stays_in_the_denominator(records: Records) -> None
     assert sum(result is None for _, result in rows) == 30
 
 
+async def only_old_plans_without_an_outcome_are_unfinished(records: Records) -> None:
+    await records.plan([_spec("a"), _spec("b"), _spec("c")])
+    await records.record(_result("b"))
+    assert await records.unfinished(timedelta(0)) == (_spec("a"), _spec("c"))
+    assert await records.unfinished(timedelta(hours=1)) == ()
+
+
 RECORDS_CHECKS: tuple[RecordsCheck, ...] = (
     what_was_never_recorded_is_none,
     a_plan_is_read_back_whole_and_stands,
@@ -101,4 +109,5 @@ RECORDS_CHECKS: tuple[RecordsCheck, ...] = (
     of_outcomes_at_once_one_stands_for_all,
     planned_trials_come_newest_first_with_their_outcome_or_none,
     every_planned_trial_stays_in_the_denominator,
+    only_old_plans_without_an_outcome_are_unfinished,
 )

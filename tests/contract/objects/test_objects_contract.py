@@ -1,7 +1,10 @@
 """Every object store passes the kit, and the kit notices one that does not look at what it hands out."""
 
+from pathlib import Path
+
 import pytest
 
+from infra.stores.objects import FolderObjects
 from tiltyard.errors import EnvironmentFailed
 from tiltyard.testing.memory_objects import MemoryObjects
 from tiltyard.testing.objects_kit import OBJECTS_CHECKS, ObjectsCheck, Spoil
@@ -21,6 +24,39 @@ def spoil_memory(objects: MemoryObjects) -> Spoil:
 async def test_memory_objects(check: ObjectsCheck) -> None:
     objects = MemoryObjects()
     await check(objects, spoil_memory(objects))
+
+
+def spoil_folder(objects: FolderObjects) -> Spoil:
+    def spoil(name: str, data: bytes | None) -> None:
+        if data is None:
+            objects.path(name).unlink()
+        else:
+            objects.path(name).write_bytes(data)
+
+    return spoil
+
+
+@pytest.mark.parametrize("check", OBJECTS_CHECKS, ids=lambda check: check.__name__)
+async def test_folder_objects(check: ObjectsCheck, tmp_path: Path) -> None:
+    objects = FolderObjects(tmp_path / "objects")
+    await check(objects, spoil_folder(objects))
+
+
+async def test_a_write_that_stops_half_way_leaves_no_object_and_no_file(tmp_path: Path) -> None:
+    objects = FolderObjects(tmp_path)
+    name = await objects.put(b"first")
+    path = objects.path(name)
+    path.unlink()
+    path.mkdir()  # the rename onto a folder fails after everything has been written
+    with pytest.raises(EnvironmentFailed, match="cannot be written"):
+        await objects.put(b"first")
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
+
+
+async def test_a_folder_that_cannot_be_written_is_an_environment_failure(tmp_path: Path) -> None:
+    (tmp_path / "objects").write_text("a file, not a folder")
+    with pytest.raises(EnvironmentFailed, match="cannot be written"):
+        await FolderObjects(tmp_path / "objects").put(b"data")
 
 
 class NeverVerifies(MemoryObjects):

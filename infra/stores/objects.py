@@ -1,0 +1,96 @@
+"""Content-addressed objects in a folder: ``ab/cd/<64 hex digits>``, the name being the SHA-256 of the bytes."""
+
+import asyncio
+import contextlib
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from schemas.base import sha256
+from tiltyard.errors import EnvironmentFailed
+
+__all__ = ["FolderObjects"]
+
+_NAME = re.compile(r"sha256:([0-9a-f]{64})")
+
+
+class FolderObjects:
+    """Implements ``tiltyard.ports.Objects``.
+
+    An object appears whole or not at all, also when the machine stops in the middle: it is written aside, flushed
+    to disk and renamed. What is read is checked against its name. Raises ``EnvironmentFailed`` when the folder
+    cannot be written, or when an object is missing or was changed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def put(self, data: bytes) -> str:
+        name = sha256(data)
+        await asyncio.to_thread(self._write, name, data)
+        return name
+
+    async def get(self, name: str) -> bytes:
+        return await asyncio.to_thread(self._read, name)
+
+    def path(self, name: str) -> Path:
+        """Where the object of that name is or would be. Raises ``EnvironmentFailed`` for a name that is none."""
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise EnvironmentFailed(f"object {name!r} is missing: that is not the name of an object")
+        digits = match[1]
+        return self._folder / digits[:2] / digits[2:4] / digits
+
+    def _write(self, name: str, data: bytes) -> None:
+        path = self.path(name)
+        if _holds(path, data):
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write_whole(path, data)
+        except OSError as error:
+            raise EnvironmentFailed(f"object {name} cannot be written: {error}") from error
+
+    def _read(self, name: str) -> bytes:
+        try:
+            data = self.path(name).read_bytes()
+        except FileNotFoundError:
+            raise EnvironmentFailed(f"object {name} is missing") from None
+        except OSError as error:
+            raise EnvironmentFailed(f"object {name} cannot be read: {error}") from error
+        if sha256(data) != name:
+            raise EnvironmentFailed(f"object {name} does not hold the bytes that it is named after")
+        return data
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    """Whether the object is there and whole: an object that was changed is written again, which mends it."""
+    try:
+        return path.read_bytes() == data
+    except OSError:
+        return False
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
