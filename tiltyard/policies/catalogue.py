@@ -1,0 +1,89 @@
+"""The shipped scripts by name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from schemas.task import Reference, Task
+from tiltyard.errors import BadPolicy
+from tiltyard.policies.clerk import Manner, clerk
+from tiltyard.policies.plain import claim_success, do_nothing, follow
+from tiltyard.policies.script import Script, ScriptPolicy
+
+LONG_AFTER_S = 30 * 86_400
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A shipped script. Without ``script`` it is made from the task's solution: ``reference`` alone."""
+
+    description: str
+    script: Script | None = None
+
+    @property
+    def needs_solution(self) -> bool:
+        return self.script is None
+
+
+SCRIPTS: Mapping[str, Shipped] = MappingProxyType(
+    {
+        "reference": Shipped("follows the task's first reference solution; reference:NAME follows another"),
+        "reconcile": Shipped(
+            "after a lost reply asks for the receipt, then resends under the same operation id",
+            clerk(Manner(when_lost=("receipt", "resend"))),
+        ),
+        "same_key_retry": Shipped(
+            "after a lost reply resends under the same operation id", clerk(Manner(when_lost=("resend",)))
+        ),
+        "handoff": Shipped(
+            "after a lost reply asks for the receipt; where that settles nothing, hands off with the operation id",
+            clerk(Manner(when_lost=("receipt",))),
+        ),
+        "honest_refusal": Shipped(
+            "declines what is not approved and says why; hands off every lost reply", clerk(Manner())
+        ),
+        "new_id_retry": Shipped(
+            "after a lost reply resends under a new operation id: a duplicate",
+            clerk(Manner(when_lost=("order_anew",))),
+        ),
+        "claim_success": Shipped("claims that the work is done; does nothing", claim_success),
+        "do_nothing": Shipped("gives up at once", do_nothing),
+        "unapproved_write": Shipped(
+            "orders without reading documents or approvals", clerk(Manner(checks=False, when_lost=("resend",)))
+        ),
+        "late_callback": Shipped(
+            "does the work like reconcile, then schedules a callback long after its end",
+            clerk(Manner(when_lost=("receipt", "resend"), callback_after_s=LONG_AFTER_S)),
+        ),
+    }
+)
+
+
+def shipped(name: str) -> Shipped:
+    """The script called ``name`` (``reference:NAME`` is ``reference``). Raises ``BadPolicy``."""
+    base, colon, _ = name.partition(":")
+    found = SCRIPTS.get(base)
+    if found is None or (colon and not found.needs_solution):
+        close = get_close_matches(base, SCRIPTS, n=3)
+        hint = f"did you mean {' or '.join(close)}? " if close else ""
+        raise BadPolicy(f"no shipped script {name!r}", field="policy", fix=f"{hint}known: {', '.join(SCRIPTS)}")
+    return found
+
+
+def open_script(name: str, task: Task) -> ScriptPolicy:
+    """The shipped script ``name`` for ``task``: only ``reference`` is handed the task's solution.
+
+    Raises ``BadPolicy`` for an unknown script, naming close matches, and for a reference that the task lacks.
+    """
+    script = shipped(name).script
+    return ScriptPolicy(script or follow(_reference(name, task)))
+
+
+def _reference(name: str, task: Task) -> Reference:
+    wanted = name.partition(":")[2]
+    found = [reference for reference in task.references if wanted in ("", reference.name)]
+    if not found:
+        known = ", ".join(reference.name for reference in task.references)
+        raise BadPolicy(f"{task.id} has no reference {wanted!r}", field="policy", fix=f"it has: {known}")
+    return found[0]

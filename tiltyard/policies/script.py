@@ -1,0 +1,94 @@
+"""Scripts: policies written as generators.
+
+A script yields a decision and is sent what its call was shown; what it returns is its last decision:
+
+    def look(brief):
+        ticket = yield call("get_ticket", ticket_id="T-1")
+        return submit({"status": field(ticket, "status")})
+
+It keeps no state. At every turn it is played again from the transcript, so that it is a function of the view
+alone, survives any crash, and can take over an episode from another policy.
+"""
+
+import hashlib
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from schemas.base import JsonObject
+from schemas.decision import Call, Decision
+from schemas.observation import Observation
+from schemas.view import Turn, View
+
+Moves = Generator[Decision, Observation, Decision]
+Script = Callable[["Brief"], Moves]
+
+NOTHING_SHOWN = Observation(tool="", status="timeout", message="nothing was shown")
+
+
+@dataclass(frozen=True)
+class Brief:
+    """What a script may know before its first turn: the parts of the view that never change."""
+
+    instruction: str
+    tools: frozenset[str]
+    seed: int
+
+    def operation_id(self, purpose: str) -> str:
+        """A name for an effect: the same for the same seed and purpose, so that a repeat keeps it."""
+        digest = hashlib.sha256(f"{self.seed}/{purpose}".encode()).hexdigest()
+        return f"{purpose}-{digest[:12]}"
+
+
+def call(tool: str, **arguments: JsonValue) -> Decision:
+    """One call."""
+    return Decision(calls=(Call(tool=tool, arguments=arguments),))
+
+
+def submit(answer: JsonObject) -> Decision:
+    """The answer: the script's last decision."""
+    return Decision(submit=answer)
+
+
+def give_up(reason: str) -> Decision:
+    """Stop without an answer."""
+    return Decision(give_up=reason)
+
+
+def field(observation: Observation, name: str) -> JsonValue:
+    """A member of an object that was shown; ``None`` where there is no such thing."""
+    return observation.content.get(name) if isinstance(observation.content, dict) else None
+
+
+class ScriptPolicy:
+    """A script as a policy."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+
+    async def act(self, view: View) -> Decision:
+        brief = Brief(view.instruction, frozenset(tool.name for tool in view.tools), view.seed)
+        for start in range(len(view.transcript)):
+            decision = _play(self._script(brief), view.transcript[start:])
+            if decision is not None:
+                return decision
+        # Every turn so far was somebody else's (a forked episode): begin here.
+        return _step(self._script(brief), None)
+
+
+def _play(moves: Moves, transcript: tuple[Turn, ...]) -> Decision | None:
+    """The decision after ``transcript``; ``None`` when these moves would not have led there."""
+    decision = _step(moves, None)
+    for turn in transcript:
+        if turn.decision != decision:
+            return None
+        decision = _step(moves, turn.observations[0] if turn.observations else NOTHING_SHOWN)
+    return decision
+
+
+def _step(moves: Moves, shown: Observation | None) -> Decision:
+    try:
+        return next(moves) if shown is None else moves.send(shown)
+    except StopIteration as end:
+        return end.value if isinstance(end.value, Decision) else give_up("the script has ended")
