@@ -1,0 +1,74 @@
+"""The supervisor's children as a table: how each starts, when it is ready, what shows that it is broken."""
+
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.local.config import StackConfig
+from infra.local.temporal import TemporalServer
+
+
+def _nothing() -> None:
+    return None
+
+
+def _always() -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Child:
+    """One process to keep running.
+
+    ``ready`` is asked with the process id. ``after`` are children that must be ready first. ``environment`` is
+    added to the inherited one; a child that runs with another than the present one is restarted. ``clear``
+    removes what an earlier process left. ``intact`` is false when a ready process can no longer be reached.
+    """
+
+    name: str
+    argv: Callable[[], list[str]]
+    ready: Callable[[int], bool]
+    environment: Callable[[], dict[str, str]] = dict
+    clear: Callable[[], None] = _nothing
+    intact: Callable[[], bool] = _always
+    after: tuple[str, ...] = ()
+
+
+def children(config: StackConfig, temporal: TemporalServer) -> tuple[Child, ...]:
+    """The embedded stack, in the order in which it starts; it is stopped in the other order."""
+    folders = {"TILTYARD_HOME": str(config.home), "TILTYARD_RUNTIME": str(config.runtime)}
+    return (
+        Child("temporal", temporal.argv, temporal.ready),
+        Child(
+            "world",
+            lambda: list(config.world),
+            lambda _: connects(config.world_socket),
+            lambda: folders,
+            clear=lambda: config.world_socket.unlink(missing_ok=True),
+            intact=config.world_socket.exists,
+        ),
+        Child(
+            "worker",
+            lambda: list(config.worker),
+            lambda pid: _holds(config.worker_ready, pid),
+            lambda: {**folders, "TILTYARD_TEMPORAL_ADDRESS": temporal.address},
+            clear=lambda: config.worker_ready.unlink(missing_ok=True),
+            after=("temporal", "world"),
+        ),
+    )
+
+
+def connects(path: Path) -> bool:
+    """Whether somebody listens on the unix socket."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(os.fspath(path)) == 0
+
+
+def _holds(marker: Path, pid: int) -> bool:
+    try:
+        return marker.read_text().strip() == str(pid)
+    except FileNotFoundError:
+        return False

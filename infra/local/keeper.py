@@ -1,0 +1,121 @@
+"""Keeps one child running: starts it, sees it become ready, restarts it after a death, gives up in the end."""
+
+import logging
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+
+from infra.local.children import Child
+from infra.local.config import Patience
+from infra.local.logs import tail
+from infra.local.paths import StackPaths
+from infra.local.processes import identify, spawn
+from infra.local.state import ProcessState
+from tiltyard.errors import StackFailed
+
+log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """One child over all its processes. ``step`` is called again and again and never waits long.
+
+    waiting → starting → ready → (death, or ``ending`` because it must be restarted) → restarting → starting …
+    """
+
+    def __init__(self, child: Child, paths: StackPaths, patience: Patience) -> None:
+        self.child = child
+        self._log, self._patience = paths.log(child.name), patience
+        self._process: subprocess.Popen[bytes] | None = None
+        self._environment: dict[str, str] = {}
+        self._since = self._retry_at = 0.0
+        self._quick_deaths = 0
+        self.state = ProcessState(name=child.name)
+
+    @property
+    def ready(self) -> bool:
+        return self.state.state == "ready"
+
+    def step(self, is_ready: Callable[[str], bool]) -> None:
+        """Do what is due. ``is_ready`` tells of the other children. Raises ``StackFailed`` when it gives up."""
+        if self._process is None:
+            if time.monotonic() >= self._retry_at and all(map(is_ready, self.child.after)):
+                self._start()
+        elif self._process.poll() is not None:
+            self._died(self._process.returncode)
+        else:
+            {"starting": self._look_for_ready, "ready": self._look_after, "ending": self._insist}[self.state.state](
+                self._process
+            )
+
+    def _start(self) -> None:
+        self.child.clear()
+        argv, self._environment = self.child.argv(), self.child.environment()
+        self._process = spawn(argv, self._log, self._environment)
+        self._since = time.monotonic()
+        self._now("starting", process=identify(self._process.pid), since=time.time(), detail="")
+
+    def _look_for_ready(self, process: "subprocess.Popen[bytes]") -> None:
+        if self.child.ready(process.pid):
+            self._now("ready")
+            log.info("%s is ready (process %d)", self.child.name, process.pid)
+        elif self._lived_s > self._patience.start_s:
+            log.warning("%s was not ready within %g s: killed", self.child.name, self._patience.start_s)
+            process.kill()
+
+    def _look_after(self, process: "subprocess.Popen[bytes]") -> None:
+        changed = self.child.environment() != self._environment
+        if changed or not self.child.intact():
+            why = "its settings have changed" if changed else "its socket has vanished"
+            log.warning("restarting %s: %s", self.child.name, why)
+            process.send_signal(signal.SIGTERM)
+            self._since = time.monotonic()
+            self._now("ending", detail=why)
+
+    def _insist(self, process: "subprocess.Popen[bytes]") -> None:
+        if self._lived_s > self._patience.stop_s:
+            process.kill()
+
+    def _died(self, code: int) -> None:
+        reason = f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        log.warning("%s %s (%s for %.1f s)", self.child.name, reason, self.state.state, self._lived_s)
+        asked = self.state.state == "ending"
+        quick = not asked and (self.state.state == "starting" or self._lived_s < self._patience.quick_s)
+        self._quick_deaths = self._quick_deaths + 1 if quick else 0
+        if self._quick_deaths >= self._patience.quick_deaths:
+            raise StackFailed(self._epitaph(reason))
+        delays = self._patience.backoff_s
+        self._retry_at = time.monotonic() + delays[min(max(self._quick_deaths - 1, 0), len(delays) - 1)]
+        self._process = None
+        self._now("restarting", process=None, restarts=self.state.restarts + 1, detail=reason)
+
+    def _epitaph(self, reason: str) -> str:
+        last = [line for line in tail(self._log, 3) if line.strip()]
+        said = f"; its last words: {last[-1][:300]}" if last else ""
+        return (
+            f"{self.child.name} died {self._quick_deaths} times in a row soon after its start ({reason}{said}). "
+            f"See `tiltyard logs {self.child.name}` and `tiltyard doctor`"
+        )
+
+    def stop(self) -> None:
+        """End the process and wait for that: TERM, and KILL when the patience has passed."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(self._patience.stop_s)
+        except subprocess.TimeoutExpired:
+            log.warning("%s did not end within %g s: killed", self.child.name, self._patience.stop_s)
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+        self.child.clear()
+        self._now("ended", process=None)
+
+    @property
+    def _lived_s(self) -> float:
+        """Seconds since the process started, or since it was asked to end."""
+        return time.monotonic() - self._since
+
+    def _now(self, state: str, **changes: object) -> None:
+        self.state = ProcessState.model_validate({**self.state.model_dump(), "state": state, **changes})

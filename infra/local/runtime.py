@@ -1,0 +1,68 @@
+"""The runtime folder: where sockets and marker files live.
+
+A path of a unix socket holds at most 107 bytes, and a data folder may lie deeper than that. So sockets live in a
+short folder of their own, private to the user, which the data folder names.
+"""
+
+import os
+import stat
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+
+from infra.local.paths import StackPaths
+from tiltyard.errors import StackFailed
+
+MAX_SOCKET_BYTES = 107
+"""Longest path of a unix socket on Linux; macOS allows 103."""
+
+LONGEST_NAME = len("/temporal-host-000000.sock")
+LONGEST_FOLDER = 103 - LONGEST_NAME
+
+
+def runtime_folder(home: Path) -> Path:
+    """The runtime folder of a data folder: the one in use, else the one that would be made.
+
+    Nothing is created. The name depends only on the data folder, so two commands agree on it.
+    """
+    try:
+        return Path(StackPaths(home).runtime.read_text().strip())
+    except FileNotFoundError:
+        return _named(home)
+
+
+def _named(home: Path) -> Path:
+    key = sha256(os.fsencode(home.resolve())).hexdigest()[:12]
+    name = f"tiltyard-{os.getuid()}-{key}"
+    usual = Path(tempfile.gettempdir()) / name
+    return usual if len(os.fsencode(usual)) <= LONGEST_FOLDER else Path("/tmp") / name  # noqa: S108 checked below
+
+
+def prepare_runtime(home: Path, folder: Path) -> None:
+    """Make the folder, see that it is ours alone, and record it in the data folder.
+
+    Raises ``StackFailed`` when it is a link, belongs to somebody else or is too deep for a socket.
+    """
+    if len(os.fsencode(folder)) > LONGEST_FOLDER:
+        raise StackFailed(
+            f"the runtime folder {folder} is too long for a socket (limit {LONGEST_FOLDER} bytes): "
+            "set TILTYARD_RUNTIME to a shorter one"
+        )
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    problem = runtime_problem(folder)
+    if problem:
+        raise StackFailed(
+            f"the runtime folder {folder} {problem}: remove it, or set TILTYARD_RUNTIME to another one"
+        )
+    folder.chmod(0o700)
+    StackPaths(home).runtime.write_text(f"{folder}\n")
+
+
+def runtime_problem(folder: Path) -> str:
+    """What keeps the folder from being used, or nothing. Links are not followed."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        return "is not a folder"
+    if found.st_uid != os.getuid():
+        return f"belongs to user {found.st_uid}, not to you"
+    return ""

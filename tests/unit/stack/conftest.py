@@ -1,0 +1,35 @@
+"""A stack of fake processes under the real supervisor."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from stack_yard import FAKE, QUICK, Yard, eventually
+
+from infra.local.config import StackConfig
+from infra.local.processes import alive
+from infra.local.runtime import runtime_folder
+from infra.local.stack import look
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Yard]:
+    home, steering = tmp_path / "home", tmp_path / "steering"
+    steering.mkdir()
+    runtime = runtime_folder(home)
+    config = StackConfig(
+        home=home,
+        runtime=runtime,
+        code="sha256:one",
+        temporal=(sys.executable, str(FAKE), "temporal", str(steering)),
+        world=(sys.executable, str(FAKE), "world", str(steering), str(runtime / "world.sock")),
+        worker=(sys.executable, str(FAKE), "worker", str(steering), str(runtime / "worker.ready")),
+        world_socket=runtime / "world.sock",
+        patience=QUICK,
+    )
+    made = Yard(config, steering)
+    yield made
+    recorded = made.everything() if look(config.paths) else []
+    made.down()
+    eventually(lambda: not any(map(alive, recorded)), "the end of every process")

@@ -1,0 +1,58 @@
+"""Stands in for every process of a stack: ``fake_process.py ROLE STEERING_FOLDER [arguments of the role]``.
+
+A file in the steering folder makes it misbehave: ``ROLE.dies`` ends it at once, ``ROLE.stubborn`` makes it ignore
+SIGTERM, ``ROLE.silent`` keeps it from becoming ready; ``busy`` holds the number of running workflows.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+
+def serve(listener: socket.socket) -> None:
+    listener.listen()
+    while True:
+        listener.accept()[0].close()
+
+
+def temporal(arguments: list[str], steering: Path) -> None:
+    if arguments[0] == "server":
+        listener = socket.create_server(("127.0.0.1", int(arguments[arguments.index("--port") + 1])))
+        serve(listener)
+    if arguments[0] == "workflow":
+        busy = steering / "busy"
+        print(json.dumps({"count": busy.read_text()} if busy.exists() else {}))
+
+
+def world(arguments: list[str], _: Path) -> None:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(arguments[0])
+    serve(listener)
+
+
+def worker(arguments: list[str], steering: Path) -> None:
+    (steering / "worker.address").write_text(os.environ["TILTYARD_TEMPORAL_ADDRESS"])
+    if not (steering / "worker.silent").exists():
+        Path(arguments[0]).write_text(str(os.getpid()))
+    while True:
+        time.sleep(3600)
+
+
+ROLES = {"temporal": temporal, "world": world, "worker": worker}
+
+
+def main() -> None:
+    role, steering, arguments = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
+    if (steering / f"{role}.dies").exists():
+        sys.exit(f"the {role} cannot go on: the fake was told to die")
+    if (steering / f"{role}.stubborn").exists():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    ROLES[role](arguments, steering)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""The runtime folder: short, private, and the same for every command."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from infra.local.paths import StackPaths
+from infra.local.runtime import MAX_SOCKET_BYTES, prepare_runtime, runtime_folder
+from tiltyard.errors import StackFailed
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / ("deep-" * 20) / ("deeper-" * 20)
+    StackPaths(home).make()
+    return home
+
+
+def test_a_deep_data_folder_has_a_short_runtime_folder(home: Path) -> None:
+    folder = runtime_folder(home)
+    prepare_runtime(home, folder)
+    path = folder / "world.sock"
+    assert len(os.fsencode(path)) <= MAX_SOCKET_BYTES < len(os.fsencode(home))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+    path.unlink()
+    folder.rmdir()
+
+
+def test_naming_it_creates_nothing(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert not runtime_folder(home).exists()
+    assert not home.exists()
+
+
+def test_two_data_folders_have_two(tmp_path: Path) -> None:
+    assert runtime_folder(tmp_path / "a") != runtime_folder(tmp_path / "b")
+
+
+def test_the_recorded_one_is_used(home: Path, tmp_path: Path) -> None:
+    prepare_runtime(home, tmp_path / "r")
+    assert runtime_folder(home) == tmp_path / "r"
+    assert (tmp_path / "r").stat().st_mode & 0o777 == 0o700
+
+
+def test_an_open_folder_is_made_private(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir(mode=0o777)
+    prepare_runtime(home, tmp_path / "r")
+    assert (tmp_path / "r").stat().st_mode & 0o077 == 0
+
+
+def test_a_link_is_refused(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "r").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StackFailed, match=r"is not a folder.*TILTYARD_RUNTIME"):
+        prepare_runtime(home, tmp_path / "r")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to somebody else")
+def test_somebody_elses_folder_is_refused(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    os.chown(tmp_path / "r", 12345, 12345)
+    with pytest.raises(StackFailed, match="belongs to user 12345"):
+        prepare_runtime(home, tmp_path / "r")
+
+
+def test_a_folder_too_long_for_sockets_is_refused(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(StackFailed, match="too long for a socket"):
+        prepare_runtime(home, tmp_path / ("x" * 100))
