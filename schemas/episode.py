@@ -55,6 +55,11 @@ class EpisodeSpec(Model):
     limits: Limits
 
 
+def workflow_id(episode_id: str) -> str:
+    """The workflow that runs an episode."""
+    return f"episode/{episode_id}"
+
+
 class Counts(Model):
     """``effects`` are calls that changed the world; ``duplicates`` are effects equal in tool and arguments,
     the operation id aside, beyond the first: the agent's doing."""

@@ -1,6 +1,9 @@
 """What the domain needs of the outside. Drivers live in ``infra``; fakes in ``tiltyard.testing``."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
 from typing import Protocol
 
 from schemas.decision import Decision
@@ -17,6 +20,7 @@ from schemas.world import (
     Facts,
     Lease,
     LeaseRequest,
+    Owner,
 )
 
 
@@ -123,6 +127,10 @@ class Records(Protocol):
         """The newest planned trials first."""
         ...
 
+    async def unfinished(self, older_than: timedelta) -> tuple[EpisodeSpec, ...]:
+        """Trials planned at least that long ago that have no outcome yet; the janitor looks after them."""
+        ...
+
 
 class Objects(Protocol):
     """Content-addressed objects: the name is the SHA-256 of the bytes."""
@@ -156,3 +164,33 @@ class Policies(Protocol):
     async def close(self, episode_id: str) -> int:
         """End the episode's policy and every process that it left; the number of processes ended."""
         ...
+
+
+class ChainState(StrEnum):
+    """How a workflow's chain of runs stands; ``GONE`` is unknown to the cluster or replaced by another chain."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TERMINATED = "terminated"
+    TIMED_OUT = "timed_out"
+    GONE = "gone"
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A workflow's chain of runs. ``failed_attempts`` counts failures of its current task in a row."""
+
+    state: ChainState
+    failed_attempts: int = 0
+
+
+class Chains(Protocol):
+    """Workflows as the owners of leases, described by workflow id and first run id."""
+
+    async def describe(self, owner: Owner) -> Chain:
+        """Raises ``EnvironmentFailed`` when the cluster does not answer. An empty ``first_run_id`` is any."""
+        ...
+
+    async def terminate(self, owner: Owner, reason: str) -> None: ...

@@ -1,0 +1,35 @@
+"""What every activity attempt does: heartbeat, and translate its errors."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from temporalio import activity
+
+from activities.failures import translated
+
+BEATS_PER_TIMEOUT = 4
+"""Heartbeats within one heartbeat timeout, so that one late beat is not a lost worker."""
+
+
+@asynccontextmanager
+async def attempt() -> AsyncIterator[str]:
+    """Beat while the body runs; gives this attempt's own name, which no other attempt has."""
+    info = activity.info()
+    beating = asyncio.create_task(_beat())
+    try:
+        async with translated():
+            yield f"{info.workflow_run_id}/{info.activity_id}/{info.attempt}"
+    finally:
+        beating.cancel()
+        with suppress(asyncio.CancelledError):
+            await beating
+
+
+async def _beat() -> None:
+    timeout = activity.info().heartbeat_timeout
+    if timeout is None:
+        return
+    while True:
+        activity.heartbeat()
+        await asyncio.sleep(timeout.total_seconds() / BEATS_PER_TIMEOUT)

@@ -1,0 +1,26 @@
+"""The end of an episode: settle, seal, drain, collect; grade and record."""
+
+from temporalio import activity
+
+from activities.attempt import attempt
+from schemas.slice import CloseReport, CloseRequest, GradeRequest, Summary
+from tiltyard.episode.closing import Closer
+from tiltyard.episode.grading import Examiner
+
+
+class ClosingActivities:
+    """Closes episodes and grades what is left."""
+
+    def __init__(self, closer: Closer, examiner: Examiner) -> None:
+        self._closer = closer
+        self._examiner = examiner
+
+    @activity.defn
+    async def close(self, request: CloseRequest) -> CloseReport:
+        async with attempt():
+            return await self._closer.close(request)
+
+    @activity.defn
+    async def grade(self, request: GradeRequest) -> Summary:
+        async with attempt():
+            return await self._examiner.grade(request)

@@ -1,0 +1,56 @@
+"""The one place that decides what Temporal tries again."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from tiltyard.errors import (
+    BadInput,
+    DeliveryConflict,
+    EnvironmentFailed,
+    Fenced,
+    GraderFailed,
+    PolicyFailed,
+    Replaced,
+    TiltyardError,
+)
+
+RETRYABLE: dict[type[TiltyardError], bool] = {
+    EnvironmentFailed: True,  # the environment may come back
+    Replaced: True,  # the attempt that took the token does the work; this one only makes room
+    Fenced: False,
+    BadInput: False,
+    DeliveryConflict: False,
+    PolicyFailed: False,
+    GraderFailed: False,
+}
+
+UNEXPECTED_ATTEMPTS = 10
+"""An error that is none of ours is tried this often: a passing fault heals, a bug ends the step."""
+
+MAX_MESSAGE = 1000
+"""Characters of an error's message that go into workflow history."""
+
+
+@asynccontextmanager
+async def translated() -> AsyncIterator[None]:
+    """Turn what an activity raises into a failure that says whether to try again."""
+    try:
+        yield
+    except ApplicationError:
+        raise
+    except TiltyardError as error:
+        raise _failure(error, retryable=_retryable(error)) from error
+    except Exception as error:
+        raise _failure(error, retryable=activity.info().attempt < UNEXPECTED_ATTEMPTS) from error
+
+
+def _retryable(error: TiltyardError) -> bool:
+    return next((retry for kind, retry in RETRYABLE.items() if isinstance(error, kind)), False)
+
+
+def _failure(error: Exception, *, retryable: bool) -> ApplicationError:
+    message = f"{type(error).__name__}: {error}"[:MAX_MESSAGE]
+    return ApplicationError(message, type=type(error).__name__, non_retryable=not retryable)

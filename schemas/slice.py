@@ -1,0 +1,110 @@
+"""A slice: one activity that loops turns for about two seconds."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from schemas.base import Model
+from schemas.episode import End, EpisodeSpec
+
+MAX_REASON = 500
+"""Characters of a reason or question that go into workflow history; the whole is in the journal (I10)."""
+
+
+class LeaseRef(Model):
+    """As much of a lease as history needs."""
+
+    namespace: str
+    generation: int
+
+
+class CallRef(Model):
+    """One call of one turn."""
+
+    turn: int
+    call: int
+
+
+class SliceRequest(Model):
+    """The input of one slice.
+
+    ``seconds`` is when it stops at a turn boundary, ``max_turns`` how many turns it may add, ``wall_left_s`` what
+    is left of the wall-time budget. ``noticed`` says that the policy has been told that the wall time ends.
+    ``answer`` is what the pending question was answered (``None`` with ``answered``: nobody did). ``waited`` is
+    the real-time wait that is over.
+    """
+
+    spec: EpisodeSpec
+    lease: LeaseRef
+    run_id: str
+    slice_no: int
+    seconds: float = Field(gt=0)
+    max_turns: int | None = Field(default=None, ge=1)
+    wall_left_s: float
+    noticed: bool = False
+    answered: bool = False
+    answer: str | None = None
+    waited: CallRef | None = None
+
+
+class Ending(Model):
+    """How the turns ended, and why in one line."""
+
+    end: End
+    reason: str = Field(default="", max_length=MAX_REASON)
+
+    @classmethod
+    def of(cls, end: End, reason: str = "") -> "Ending":
+        return cls(end=end, reason=reason[:MAX_REASON])
+
+
+class SliceReport(Model):
+    """What a slice tells the workflow: only what the workflow decides by."""
+
+    turns: int
+    reason: Literal["time", "wait", "question", "end"]
+    ending: Ending | None = None
+    noticed: bool = False
+    wait_s: int = 0
+    waiting_for: CallRef | None = None
+    question: str = ""
+
+
+class CloseRequest(Model):
+    """Settle, seal, drain and collect one lease. ``settle`` is false for what nobody waits for."""
+
+    spec: EpisodeSpec
+    lease: LeaseRef
+    ending: Ending
+    settle: bool = True
+
+
+class CloseReport(Model):
+    """``evidence`` is the object that holds all facts; ``unknown`` counts outcomes that cannot be told."""
+
+    evidence: str
+    unknown: int = 0
+
+
+class GradeRequest(Model):
+    """Grade an episode from its evidence and record the outcome. Without a lease there is no evidence."""
+
+    spec: EpisodeSpec
+    ending: Ending
+    evidence: str | None = None
+    timings: dict[str, float] = {}
+
+
+class ReleaseRequest(Model):
+    """Give a drained namespace back, or quarantine it with a reason."""
+
+    lease: LeaseRef
+    quarantine: str = ""
+
+
+class Summary(Model):
+    """The result of the episode workflow; everything else is in the records."""
+
+    episode_id: str
+    end: End
+    total: float

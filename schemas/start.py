@@ -1,0 +1,51 @@
+"""The input of the episode workflow."""
+
+from datetime import datetime
+
+from pydantic import Field
+
+from schemas.base import Model
+from schemas.episode import EpisodeSpec
+from schemas.slice import LeaseRef
+
+
+class Tuning(Model):
+    """How an episode is run; none of it changes what happens in it (I7).
+
+    ``slice_s`` and ``slice_turns`` bound a slice, ``heartbeat_s`` is how soon a lost worker is noticed,
+    ``slices_per_run`` when the workflow continues as new (also when the server suggests it).
+    ``patience_s`` bounds each step around the turns; past it the janitor takes over.
+    """
+
+    slice_s: float = Field(default=2.0, gt=0)
+    slice_turns: int | None = Field(default=None, ge=1)
+    heartbeat_s: float = Field(default=5.0, gt=0)
+    slices_per_run: int = Field(default=500, ge=1)
+    patience_s: float = Field(default=86_400, gt=0)
+
+
+class LeaseOrder(Model):
+    """What the lease activity is told: the episode, and the chain of runs that will own the lease."""
+
+    spec: EpisodeSpec
+    first_run_id: str
+
+
+class Carried(Model):
+    """What a run hands to the next one of its chain."""
+
+    lease: LeaseRef
+    slice_no: int
+    turns: int
+    started: datetime
+    idle_s: float = Field(default=0, description="seconds spent paused; they are not in the wall budget")
+    paused: bool = False
+    noticed: bool = False
+
+
+class EpisodeStart(Model):
+    """One frozen model in. ``carried`` is empty in the first run."""
+
+    spec: EpisodeSpec
+    tuning: Tuning = Tuning()
+    carried: Carried | None = None

@@ -1,0 +1,42 @@
+"""What the janitor looks for and does."""
+
+from pydantic import Field
+
+from schemas.base import Model
+from schemas.episode import EpisodeSpec
+from schemas.slice import Ending, LeaseRef
+from schemas.start import Tuning
+
+
+class UpkeepOrder(Model):
+    """``stuck_attempts``: a workflow whose task failed this often in a row is terminated first.
+
+    ``grace_s``: a planned trial without a workflow is missing only after this time.
+    """
+
+    tuning: Tuning = Tuning()
+    stuck_attempts: int = Field(default=20, ge=2)
+    grace_s: float = Field(default=60, ge=0)
+
+
+class Abandoned(Model):
+    """An episode whose workflow is closed or gone while a lease or its outcome is open."""
+
+    spec: EpisodeSpec
+    lease: LeaseRef | None
+    ending: Ending
+    tuning: Tuning
+
+
+class UpkeepReport(Model):
+    """What one pass found."""
+
+    abandoned: tuple[Abandoned, ...] = ()
+    terminated: tuple[str, ...] = ()
+
+
+class UpkeepSummary(Model):
+    """What one pass started and ended."""
+
+    reclaimed: tuple[str, ...] = ()
+    terminated: tuple[str, ...] = ()

@@ -1,0 +1,108 @@
+"""The end of an episode: settle, seal, drain, collect. Each step may be repeated."""
+
+import asyncio
+import gzip
+from collections.abc import Awaitable, Callable, Sequence
+
+from schemas.base import canonical
+from schemas.evidence import Evidence, Reading
+from schemas.journal import TurnRecord
+from schemas.slice import CloseReport, CloseRequest
+from schemas.task import Task
+from schemas.world import DeliveryRequest, Facts
+from tiltyard.episode.delivery import Reconciler, delivery_id
+from tiltyard.errors import Fenced
+from tiltyard.ports import Journal, Objects, Policies, World
+
+WAIT = "wait"
+"""The engine's tool that advances a world's clock."""
+
+
+class Closer:
+    """Closes leases. After ``close`` nothing of the episode can take effect, and all that did is evidence."""
+
+    def __init__(
+        self,
+        world: World,
+        reconciler: Reconciler,
+        journal: Journal,
+        objects: Objects,
+        policies: Policies,
+        load_task: Callable[[str], Awaitable[Task]],
+    ) -> None:
+        self._world = world
+        self._reconciler = reconciler
+        self._journal = journal
+        self._objects = objects
+        self._policies = policies
+        self._load_task = load_task
+
+    async def close(self, request: CloseRequest) -> CloseReport:
+        """Settle, seal, drain and collect. Raises ``WorldUnreachable``; a repeat goes on where it stopped."""
+        task = await self._load_task(request.spec.task_digest)
+        episode_id = request.spec.episode_id
+        namespace, generation = request.lease.namespace, request.lease.generation
+        await self._policies.close(episode_id)
+        await self._journal.close(episode_id, generation)
+        if request.settle and task.settle.limit_s:
+            await self._settle(request, task.settle.limit_s)
+        reach = self._reconciler.until_reply
+        await reach(lambda: self._world.seal(namespace, generation))
+        drain = await reach(lambda: self._world.drain(namespace, generation))
+        facts, turns = await asyncio.gather(
+            reach(lambda: self._world.facts(namespace, generation, task.fact_collections)),
+            self._journal.read(episode_id, generation),
+        )
+        readings = read_in_flight(turns, facts, episode_id)
+        evidence = Evidence(
+            spec=request.spec,
+            ending=request.ending,
+            turns=turns,
+            facts=facts,
+            drain=drain,
+            in_flight=readings,
+        )
+        name = await self._objects.put(pack(evidence))
+        return CloseReport(evidence=name, unknown=sum(reading == "unknown" for reading in readings.values()))
+
+    async def _settle(self, request: CloseRequest, limit_s: int) -> None:
+        """Let background work come due. The clock is moved by a delivery of the harness, so it moves once."""
+        settle = DeliveryRequest(
+            namespace=request.lease.namespace,
+            generation=request.lease.generation,
+            delivery_id=delivery_id(request.spec.episode_id, request.lease.generation, "settle", 0),
+            tool=WAIT,
+            arguments={"seconds": limit_s},
+        )
+        try:
+            await self._reconciler.deliver(settle)
+        except Fenced:
+            return  # an earlier attempt has sealed: it had settled before
+
+
+def read_in_flight(turns: Sequence[TurnRecord], facts: Facts, episode_id: str) -> dict[str, Reading]:
+    """How the calls of the turn that was open at the seal are read (I2).
+
+    A sealed world has either recorded a delivery, or never will. A record without an outcome is a ``wait``
+    whose jobs are in the ledger one by one; of any other tool it is unknown.
+    """
+    if not turns or turns[-1].observations is not None:
+        return {}
+    records = {record.delivery_id: record for record in facts.deliveries}
+    readings: dict[str, Reading] = {}
+    for index in range(len(turns[-1].decision.calls)):
+        sent = delivery_id(episode_id, facts.generation, turns[-1].turn, index)
+        record = records.get(sent)
+        known = record is not None and (record.reply is not None or record.tool == WAIT)
+        readings[sent] = "absent" if record is None else "committed" if known else "unknown"
+    return readings
+
+
+def pack(evidence: Evidence) -> bytes:
+    """Equal evidence packs to equal bytes: canonical JSON, and no time stamp in the compression."""
+    return gzip.compress(canonical(evidence), mtime=0)
+
+
+def unpack(data: bytes) -> Evidence:
+    """The evidence of ``pack``."""
+    return Evidence.model_validate_json(gzip.decompress(data))

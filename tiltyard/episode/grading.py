@@ -1,0 +1,110 @@
+"""Grade an episode from its evidence and record the outcome (I6, I8)."""
+
+import time
+from collections.abc import Awaitable, Callable
+
+from schemas.episode import Digests, End, EpisodeResult, EpisodeSpec, Validity
+from schemas.evidence import Evidence
+from schemas.grade import Grade
+from schemas.slice import Ending, GradeRequest, Summary
+from schemas.task import Task
+from schemas.tool import ToolSpec
+from tiltyard.episode.closing import unpack
+from tiltyard.episode.delivery import Reconciler
+from tiltyard.errors import GraderFailed
+from tiltyard.graders import count, grade_episode
+from tiltyard.ports import Objects, Records, World
+from tiltyard.trace import trace_digest
+
+UNFINISHED = {End.CANCELLED, End.TERMINATED}
+"""Ends that say nothing about the policy: the trial is missing, and stays in the denominator."""
+
+
+class Examiner:
+    """Grades evidence. A grader that fails makes the outcome invalid, never a lost result."""
+
+    def __init__(
+        self,
+        world: World,
+        reconciler: Reconciler,
+        objects: Objects,
+        records: Records,
+        load_task: Callable[[str], Awaitable[Task]],
+    ) -> None:
+        self._world = world
+        self._reconciler = reconciler
+        self._objects = objects
+        self._records = records
+        self._load_task = load_task
+
+    async def grade(self, request: GradeRequest) -> Summary:
+        """Record the outcome; the first one stands."""
+        result = await self._result(request)
+        standing = await self._records.record(result)
+        return Summary(episode_id=standing.episode_id, end=standing.end, total=standing.score.total)
+
+    async def _result(self, request: GradeRequest) -> EpisodeResult:
+        if request.evidence is None:
+            return without_evidence(request.spec, request.ending)
+        started = time.monotonic()
+        task = await self._load_task(request.spec.task_digest)
+        evidence = unpack(await self._objects.get(request.evidence))
+        tools = await self._reconciler.until_reply(lambda: self._world.describe(task.world))
+        result = examine(task, evidence, tools)
+        timings = {**request.timings, "grade": round(time.monotonic() - started, 3)}
+        return result.model_copy(update={"trace": request.evidence, "timings": timings})
+
+
+def examine(task: Task, evidence: Evidence, tools: tuple[ToolSpec, ...]) -> EpisodeResult:
+    """The outcome of an episode: a function of its evidence alone, so it can be graded again."""
+    spec, ending, facts = evidence.spec, evidence.ending, evidence.facts
+    validity, reason = validity_of(ending), ending.reason
+    try:
+        grade = grade_episode(task, facts, evidence.turns, ending.end, tools)
+    except GraderFailed as error:
+        grade, validity, reason = Grade(), Validity.GRADER, str(error)
+    return EpisodeResult(
+        episode_id=spec.episode_id,
+        task=spec.task_id,
+        policy=spec.policy.target,
+        seed=spec.seed,
+        end=ending.end,
+        validity=validity,
+        reason=reason,
+        score=grade.score,
+        contracts=grade.contracts,
+        safety=grade.safety,
+        drain=evidence.drain,
+        counts=count(facts, evidence.turns),
+        digests=Digests(
+            trace=trace_digest(task, facts, evidence.turns, ending.end),
+            tools=facts.tools_digest,
+            graders=grade.graders_digest,
+            task=spec.task_digest,
+            policy=spec.policy.digest,
+            template=facts.template_digest,
+        ),
+        answer=next((turn.decision.submit for turn in reversed(evidence.turns)), None),
+    )
+
+
+def validity_of(ending: Ending) -> Validity:
+    """Whether an ending says something about the policy."""
+    if ending.end is End.ENVIRONMENT_ERROR:
+        return Validity.ENVIRONMENT
+    return Validity.MISSING if ending.end in UNFINISHED else Validity.VALID
+
+
+def without_evidence(spec: EpisodeSpec, ending: Ending) -> EpisodeResult:
+    """The outcome of an episode of which no facts could be collected: recorded all the same, and not valid."""
+    validity = validity_of(ending)
+    return EpisodeResult(
+        episode_id=spec.episode_id,
+        task=spec.task_id,
+        policy=spec.policy.target,
+        seed=spec.seed,
+        end=ending.end,
+        validity=Validity.ENVIRONMENT if validity is Validity.VALID else validity,
+        reason=ending.reason or "no evidence could be collected",
+        digests=Digests(task=spec.task_digest, policy=spec.policy.digest),
+    )

@@ -1,0 +1,268 @@
+"""One slice: loop turns until the time is up or the workflow is needed (design §4).
+
+The order of writes is what makes a crash harmless. A decision is journalled before its effects, its observations
+after them. So a slice that starts reads the journal and first finishes the turn that it finds open, under the
+same delivery ids; a policy is never asked twice for a turn whose decision is journalled.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from schemas.decision import Call, Decision
+from schemas.episode import End
+from schemas.journal import TurnRecord, Writer
+from schemas.observation import Observation
+from schemas.slice import MAX_REASON, CallRef, Ending, SliceReport, SliceRequest
+from schemas.task import Task
+from schemas.tool import ToolSpec
+from schemas.world import DeliveryRequest
+from tiltyard.episode.delivery import Reconciler, delivery_id
+from tiltyard.episode.progress import budgets_left, clip, exhausted_budget, last_turn_notice, stalled, view_of
+from tiltyard.errors import DeliveryConflict, PolicyFailed, WorldUnreachable
+from tiltyard.ports import Journal, OpenPolicy, Policies, World
+
+MAX_WAIT_S = 366 * 86_400
+"""The longest wait that a world accepts."""
+
+Committed = Callable[[str], None]
+"""Told the episode's id after a call took effect and before anything of it is journalled; used by drills."""
+
+
+@dataclass
+class _Slice:
+    """What one slice knows while it runs."""
+
+    request: SliceRequest
+    writer: Writer
+    task: Task
+    tools: tuple[ToolSpec, ...]
+    turns: list[TurnRecord]
+    started: float
+    added: int = 0
+    noticed: bool = False
+    answered: bool = False
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.request.spec.episode_id, self.request.lease.generation
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def wall_left_s(self) -> float:
+        return self.request.wall_left_s - self.elapsed_s
+
+
+class SliceRunner:
+    """Runs slices. ``load_task`` reads a task by digest; ``committed`` is told of every effect."""
+
+    def __init__(
+        self,
+        world: World,
+        reconciler: Reconciler,
+        journal: Journal,
+        policies: Policies,
+        load_task: Callable[[str], Awaitable[Task]],
+        committed: Committed = lambda episode_id: None,
+    ) -> None:
+        self._world = world
+        self._reconciler = reconciler
+        self._journal = journal
+        self._policies = policies
+        self._load_task = load_task
+        self._committed = committed
+
+    async def run(self, request: SliceRequest, attempt_id: str) -> SliceReport:
+        """One slice. Raises ``Replaced``, ``Fenced``, ``BadPolicy``; a failing policy or world is an ending."""
+        spec = request.spec
+        writer = Writer(run_id=request.run_id, slice_no=request.slice_no, attempt_id=attempt_id)
+        await self._journal.take(spec.episode_id, request.lease.generation, writer)
+        task = await self._load_task(spec.task_digest)
+        turns = list(await self._journal.read(spec.episode_id, request.lease.generation))
+        now = _Slice(request, writer, task, (), turns, time.monotonic(), noticed=request.noticed)
+        now.answered = request.answered
+        try:
+            now.tools = await self._offered(task)
+            policy = await self._policies.open(spec.episode_id, spec, task)
+            report = await self._loop(now, policy)
+        except (WorldUnreachable, DeliveryConflict) as error:
+            report = _ended(now, Ending.of(End.ENVIRONMENT_ERROR, str(error)))
+        except PolicyFailed as error:
+            report = _ended(now, Ending.of(End.POLICY_ERROR, str(error)))
+        if report.reason == "end":
+            await self._policies.close(spec.episode_id)
+        return report
+
+    async def _offered(self, task: Task) -> tuple[ToolSpec, ...]:
+        tools = await self._reconciler.until_reply(lambda: self._world.describe(task.world))
+        return tuple(tool for tool in tools if not task.tools or tool.name in task.tools)
+
+    async def _loop(self, now: _Slice, policy: OpenPolicy) -> SliceReport:
+        while True:
+            if now.turns and now.turns[-1].observations is None:
+                interrupted = await self._finish_turn(now)
+                if interrupted is not None:
+                    return interrupted
+            ending = _ending(now)
+            if ending is not None:
+                return _ended(now, ending)
+            if now.added and _slice_is_over(now):
+                return SliceReport(turns=len(now.turns), reason="time", noticed=now.noticed)
+            decision = await self._decide(now, policy, _notice(now))
+            if decision is None:
+                return _ended(now, Ending.of(End.BUDGET_EXHAUSTED, "wall time"))
+            turn = len(now.turns)
+            await self._journal.decide(*now.key, now.writer, turn, decision)
+            now.turns.append(TurnRecord(turn=turn, decision=decision))
+            now.added += 1
+
+    async def _decide(self, now: _Slice, policy: OpenPolicy, notice: str) -> Decision | None:
+        """The policy's decision, or ``None`` when the wall-time budget ends before it comes."""
+        view = view_of(now.task, now.tools, now.turns, now.request.spec.seed, notice)
+        turn_s = now.task.limits.turn_s
+        allowed_s = min(turn_s, max(1.0, now.wall_left_s))
+        try:
+            async with asyncio.timeout(allowed_s):
+                decision = await policy.act(view)
+        except TimeoutError:
+            if allowed_s < turn_s:
+                return None
+            raise PolicyFailed(f"the policy gave no decision within {turn_s:g} s") from None
+        except PolicyFailed:
+            raise
+        except Exception as error:
+            raise PolicyFailed(f"the policy raised {type(error).__name__}: {error}") from error
+        if not isinstance(decision, Decision):
+            raise PolicyFailed(f"the policy returned {type(decision).__name__}, not a Decision")
+        return decision
+
+    async def _finish_turn(self, now: _Slice) -> SliceReport | None:
+        """Carry out the open turn and journal what it was answered; a report when the workflow is needed."""
+        record = now.turns[-1]
+        observations: tuple[Observation, ...] = ()
+        now_s, faults = _now_s(now.turns[:-1]), []
+        if record.decision.ask is not None:
+            observation = _answer(now, record.decision.ask)
+            if observation is None:
+                question = record.decision.ask[:MAX_REASON]
+                return SliceReport(turns=len(now.turns), reason="question", question=question, noticed=now.noticed)
+            observations = (observation,)
+        for index, call in enumerate(record.decision.calls):
+            wait_s = _real_wait_s(now, CallRef(turn=record.turn, call=index), call)
+            if wait_s:
+                return SliceReport(
+                    turns=len(now.turns),
+                    reason="wait",
+                    wait_s=wait_s,
+                    waiting_for=CallRef(turn=record.turn, call=index),
+                    noticed=now.noticed,
+                )
+            observation, fault, now_s = await self._call(now, record, index, call, now_s)
+            observations += (observation,)
+            faults += [fault] if fault else []
+        await self._journal.observe(*now.key, now.writer, record.turn, observations, tuple(faults), now_s)
+        now.turns[-1] = record.model_copy(
+            update={"observations": observations, "faults": tuple(faults), "now_s": now_s}
+        )
+        return None
+
+    async def _call(
+        self, now: _Slice, record: TurnRecord, index: int, call: Call, now_s: int
+    ) -> tuple[Observation, str, int]:
+        """(what the policy is shown, the planned fault that fired, the world's clock)."""
+        if budgets_left(now.task.limits, now.turns[:-1]).tool_calls <= index:
+            refused = Observation(
+                tool=call.tool, status="error", code="budget_exhausted", message="no tool calls are left"
+            )
+            return refused, "", now_s
+        request = DeliveryRequest(
+            namespace=now.request.lease.namespace,
+            generation=now.request.lease.generation,
+            delivery_id=delivery_id(*now.key, record.turn, index),
+            tool=call.tool,
+            arguments=call.arguments,
+        )
+        reply = await self._reconciler.deliver(request)
+        if reply.committed:
+            self._committed(now.request.spec.episode_id)
+        shown = reply.shown
+        observation = Observation(
+            tool=call.tool, status=shown.status, content=shown.content, code=shown.code, message=shown.message
+        )
+        return clip(observation, now.task.limits.observation_bytes), reply.fault, reply.now_s
+
+
+def _ending(now: _Slice) -> Ending | None:
+    """How the turns have ended, if they have. Deterministic budgets come first, so equal runs end equally."""
+    if now.turns:
+        last = now.turns[-1].decision
+        if last.submit is not None:
+            return Ending.of(End.SUBMITTED)
+        if last.give_up is not None:
+            return Ending.of(End.GAVE_UP, last.give_up)
+    why = stalled(now.task, now.turns)
+    if why:
+        return Ending.of(End.STALLED, why)
+    exhausted = exhausted_budget(now.task.limits, now.turns)
+    if exhausted or now.noticed:
+        return Ending.of(End.BUDGET_EXHAUSTED, exhausted or "wall time")
+    return None
+
+
+def _notice(now: _Slice) -> str:
+    """What the policy is told before a last turn. The one of the wall time is remembered: it comes once."""
+    notice = last_turn_notice(now.task.limits, now.turns)
+    if not notice and now.wall_left_s <= _last_turn_s(now.task):
+        now.noticed = True
+        notice = f"About {max(1, int(now.wall_left_s))} s are left: this is your last turn."
+    return notice
+
+
+def _last_turn_s(task: Task) -> float:
+    """The wall time kept for the one last turn after the notice: a tenth of the budget, at most a turn's time."""
+    return min(task.limits.turn_s, task.limits.wall_s / 10)
+
+
+def _slice_is_over(now: _Slice) -> bool:
+    limit = now.request.max_turns
+    return now.elapsed_s >= now.request.seconds or (limit is not None and now.added >= limit)
+
+
+def _ended(now: _Slice, ending: Ending) -> SliceReport:
+    return SliceReport(turns=len(now.turns), reason="end", ending=ending, noticed=now.noticed)
+
+
+def _now_s(turns: list[TurnRecord]) -> int:
+    return turns[-1].now_s if turns else 0
+
+
+def _answer(now: _Slice, question: str) -> Observation | None:
+    """What the question was answered, or ``None`` while a person must still answer."""
+    if now.task.answers is not None:
+        asked = sum(turn.decision.ask is not None for turn in now.turns) - 1
+        if asked < len(now.task.answers):
+            return Observation(tool="ask", status="ok", content=now.task.answers[asked])
+        return Observation(tool="ask", status="timeout", message="nobody answered")
+    if not now.answered:
+        return None
+    now.answered = False
+    if now.request.answer is None:
+        return Observation(tool="ask", status="timeout", message="nobody answered in time")
+    return Observation(tool="ask", status="ok", content=now.request.answer)
+
+
+def _real_wait_s(now: _Slice, ref: CallRef, call: Call) -> int:
+    """Seconds for which the workflow must sleep before this call, 0 for none.
+
+    Only a task that waits in real time sleeps; arguments that the world will refuse do not.
+    """
+    if now.task.waiting != "real" or call.tool != "wait" or now.request.waited == ref:
+        return 0
+    seconds = call.arguments.get("seconds")
+    acceptable = isinstance(seconds, int) and not isinstance(seconds, bool) and 0 < seconds <= MAX_WAIT_S
+    return seconds if acceptable and isinstance(seconds, int) else 0

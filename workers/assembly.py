@@ -1,0 +1,95 @@
+"""A Temporal worker made of parts. Tests assemble fakes with it, ``bootstrap`` the drivers."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+
+from temporalio.client import Client
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from activities.closing import ClosingActivities
+from activities.leasing import LeaseActivities
+from activities.turns import TurnActivities
+from activities.upkeep import UpkeepActivities
+from tiltyard.episode.closing import Closer
+from tiltyard.episode.delivery import Reconciler
+from tiltyard.episode.grading import Examiner
+from tiltyard.episode.leasing import Leasing
+from tiltyard.episode.slices import Committed, SliceRunner
+from tiltyard.episode.tasks import TaskShelf
+from tiltyard.ports import Chains, Journal, Objects, Policies, Records, World
+from workers.settings import Settings
+from workflows.episode import EpisodeWorkflow
+from workflows.janitor import JanitorWorkflow, ReclaimWorkflow
+
+WORKFLOWS: tuple[type, ...] = (EpisodeWorkflow, JanitorWorkflow, ReclaimWorkflow)
+
+PASSED_THROUGH = ("schemas", "tiltyard", "activities", "workflows", "yaml", "jinja2", "tenacity", "markupsafe")
+"""Modules that the workflow sandbox does not import again for each run: data and pure code."""
+
+GRACE = timedelta(seconds=5)
+"""How long a stopping worker lets its activities end by themselves."""
+
+MAX_HEARTBEAT_THROTTLE = timedelta(seconds=1)
+"""Heartbeats carry cancellations: the SDK must not hold them back for long."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The outside, as ports."""
+
+    world: World
+    journal: Journal
+    records: Records
+    objects: Objects
+    policies: Policies
+    chains: Chains
+
+
+def activities_of(
+    parts: Parts, settings: Settings, committed: Committed = lambda episode_id: None
+) -> list[Callable[..., Any]]:
+    """All activities over these parts."""
+    load_task = TaskShelf(parts.objects).load
+    reconciler = Reconciler(parts.world, settings.call_deadline)
+    place = settings.cluster, settings.temporal_namespace
+    turns = TurnActivities(
+        SliceRunner(parts.world, reconciler, parts.journal, parts.policies, load_task, committed)
+    )
+    leases = LeaseActivities(Leasing(parts.world, reconciler, load_task, *place))
+    closing = ClosingActivities(
+        Closer(parts.world, reconciler, parts.journal, parts.objects, parts.policies, load_task),
+        Examiner(parts.world, reconciler, parts.objects, parts.records, load_task),
+    )
+    upkeep = UpkeepActivities(parts.world, reconciler, parts.records, parts.chains, *place)
+    return [turns.run_slice, leases.lease, leases.release, closing.close, closing.grade, upkeep.inspect]
+
+
+def worker_of(
+    client: Client,
+    activities: Sequence[Callable[..., Any]],
+    task_queue: str,
+    workflows: Sequence[type] = WORKFLOWS,
+) -> Worker:
+    """A worker that runs workflows and activities on one queue."""
+    return Worker(
+        client,
+        task_queue=task_queue,
+        workflows=list(workflows),
+        activities=list(activities),
+        workflow_runner=workflow_runner(),
+        graceful_shutdown_timeout=GRACE,
+        max_heartbeat_throttle_interval=MAX_HEARTBEAT_THROTTLE,
+        default_heartbeat_throttle_interval=MAX_HEARTBEAT_THROTTLE,
+    )
+
+
+@lru_cache(maxsize=1)
+def workflow_runner() -> SandboxedWorkflowRunner:
+    """The runner of worker and replayer; our modules are set as passed through once, here."""
+    return SandboxedWorkflowRunner(
+        restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
+    )

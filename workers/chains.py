@@ -1,0 +1,49 @@
+"""Temporal's word on workflows: the driver of the ``Chains`` port."""
+
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
+
+from schemas.world import Owner
+from tiltyard.errors import EnvironmentFailed
+from tiltyard.ports import Chain, ChainState
+
+STATES: dict[WorkflowExecutionStatus, ChainState] = {
+    WorkflowExecutionStatus.RUNNING: ChainState.RUNNING,
+    WorkflowExecutionStatus.CONTINUED_AS_NEW: ChainState.RUNNING,
+    WorkflowExecutionStatus.COMPLETED: ChainState.COMPLETED,
+    WorkflowExecutionStatus.FAILED: ChainState.FAILED,
+    WorkflowExecutionStatus.CANCELED: ChainState.CANCELLED,
+    WorkflowExecutionStatus.TERMINATED: ChainState.TERMINATED,
+    WorkflowExecutionStatus.TIMED_OUT: ChainState.TIMED_OUT,
+}
+"""Temporal's states as ours; a state that we do not know is a live one, which the janitor leaves alone."""
+
+
+class TemporalChains:
+    """Describes chains by workflow id: describing a stored run id would call a live chain continued-as-new."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def describe(self, owner: Owner) -> Chain:
+        try:
+            found = await self._client.get_workflow_handle(owner.workflow_id).describe()
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return Chain(ChainState.GONE)
+            raise EnvironmentFailed(f"the Temporal server does not answer: {error}") from error
+        info = found.raw_description.workflow_execution_info
+        if owner.first_run_id and info.first_run_id != owner.first_run_id:
+            return Chain(ChainState.GONE)
+        state = STATES.get(found.status, ChainState.RUNNING) if found.status else ChainState.RUNNING
+        return Chain(state, found.raw_description.pending_workflow_task.attempt)
+
+    async def terminate(self, owner: Owner, reason: str) -> None:
+        try:
+            handle = self._client.get_workflow_handle(
+                owner.workflow_id, first_execution_run_id=owner.first_run_id or None
+            )
+            await handle.terminate(reason=reason)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise EnvironmentFailed(f"the Temporal server does not answer: {error}") from error

@@ -1,0 +1,138 @@
+"""The ground as commands use it: plan trials, start them, wait for outcomes, send messages."""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, WorkflowUpdateFailedError
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from schemas.episode import EpisodeResult, EpisodeSpec, PolicySpec, workflow_id
+from schemas.message import Answer, Stop
+from schemas.slice import Summary
+from schemas.start import EpisodeStart
+from schemas.status import EpisodeStatus
+from schemas.task import Task
+from tiltyard.episode.tasks import TaskShelf
+from tiltyard.errors import BadInput, EnvironmentFailed
+from tiltyard.ports import Objects, Records
+from workers.settings import Settings
+from workflows.episode import EpisodeWorkflow
+
+POLL_S = 0.1
+"""Between looks for an outcome that is not recorded yet."""
+
+
+def new_episode_id() -> str:
+    """A fresh id: ``e-`` and ten lower-case letters or digits."""
+    return "e-" + "".join(secrets.choice("abcdefghijkmnpqrstuvwxyz23456789") for _ in range(10))
+
+
+class Ground:
+    """What a command needs of a running stack."""
+
+    def __init__(self, client: Client, records: Records, objects: Objects, settings: Settings) -> None:
+        self.client = client
+        self.records = records
+        self.objects = objects
+        self._settings = settings
+        self._tasks = TaskShelf(objects)
+
+    async def plan(self, task: Task, policy: PolicySpec, seed: int) -> EpisodeSpec:
+        """A trial of the task; nothing runs yet, the task itself is kept from now on."""
+        return EpisodeSpec(
+            episode_id=new_episode_id(),
+            task_id=task.id,
+            task_digest=await self._tasks.store(task),
+            world=task.world,
+            policy=policy,
+            seed=seed,
+            limits=task.limits,
+        )
+
+    async def submit(self, specs: Sequence[EpisodeSpec]) -> None:
+        """Record the trials, then start them. Again for the same trials: nothing happens."""
+        await self.records.plan(specs)
+        for spec in specs:
+            await self._start(spec)
+
+    async def _start(self, spec: EpisodeSpec) -> None:
+        try:
+            await self.client.start_workflow(
+                EpisodeWorkflow.run,
+                EpisodeStart(spec=spec, tuning=self._settings.tuning),
+                id=workflow_id(spec.episode_id),
+                task_queue=self._settings.task_queue,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            )
+        except WorkflowAlreadyStartedError:
+            return
+
+    async def result(self, episode_id: str) -> EpisodeResult:
+        """The recorded outcome, when the episode has ended. It outwaits a restart of the stack."""
+        while True:
+            closed = await self._closed(episode_id)
+            found = await self.records.result(episode_id)
+            if found is not None and closed:
+                return found
+            await asyncio.sleep(POLL_S)
+
+    async def _closed(self, episode_id: str) -> bool:
+        """Wait for the workflow's end; false when the server went away meanwhile."""
+        handle = self.client.get_workflow_handle(workflow_id(episode_id), result_type=Summary)
+        try:
+            await handle.result()
+        except WorkflowFailureError:
+            return True
+        except RPCError as error:
+            return error.status is RPCStatusCode.NOT_FOUND
+        return True
+
+    async def status(self, episode_id: str) -> EpisodeStatus:
+        """What the episode says of itself; of one that has ended, what is recorded."""
+        found = await self.records.result(episode_id)
+        if found is not None:
+            return EpisodeStatus(
+                episode_id=episode_id, phase="done", turns=found.counts.turns, end=found.end, reason=found.reason
+            )
+        try:
+            return await (await self._handle(episode_id)).query(EpisodeWorkflow.status)
+        except RPCError as error:
+            raise EnvironmentFailed(f"the episode {episode_id} does not answer: {error.message}") from error
+
+    async def stop(self, episode_id: str, reason: str = "stopped by request") -> None:
+        """End the episode as cancelled."""
+        await self._update(episode_id, EpisodeWorkflow.stop, Stop(reason=reason))
+
+    async def pause(self, episode_id: str) -> None:
+        """Hold it at the next turn boundary."""
+        await self._update(episode_id, EpisodeWorkflow.pause)
+
+    async def resume(self, episode_id: str) -> None:
+        """Let it go on."""
+        await self._update(episode_id, EpisodeWorkflow.resume)
+
+    async def answer(self, episode_id: str, text: str) -> None:
+        """Answer its question."""
+        await self._update(episode_id, EpisodeWorkflow.answer, Answer(text=text))
+
+    async def _update(self, episode_id: str, update: object, *arguments: object) -> None:
+        """Raises ``BadInput`` when the episode refuses the message or has ended."""
+        handle = await self._handle(episode_id)
+        try:
+            await handle.execute_update(update, *arguments)  # type: ignore[call-overload]  # a table of updates
+        except WorkflowUpdateFailedError as error:
+            raise BadInput(str(error.cause), field=episode_id) from error
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                raise BadInput("the episode has ended", field=episode_id) from error
+            raise EnvironmentFailed(f"the episode {episode_id} does not answer: {error.message}") from error
+
+    async def _handle(self, episode_id: str) -> WorkflowHandle[EpisodeWorkflow, Summary]:
+        if await self.records.spec(episode_id) is None:
+            raise BadInput(
+                "there is no such episode", field=episode_id, fix="tiltyard episodes list names those there are"
+            )
+        return self.client.get_workflow_handle_for(EpisodeWorkflow.run, workflow_id(episode_id))

@@ -1,0 +1,151 @@
+"""Settings of every process. This is the only file that reads the environment."""
+
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import Self
+
+import platformdirs
+from pydantic import Field, ValidationError
+
+from infra.local.runtime import runtime_folder
+from schemas.base import Model
+from schemas.start import Tuning
+from tiltyard.errors import BadInput
+
+ENVIRONMENT = {
+    "TILTYARD_HOME": "the data folder",
+    "TILTYARD_RUNTIME": "a short folder for sockets (default: one below the temporary folder)",
+    "TILTYARD_TEMPORAL_ADDRESS": "host:port of the Temporal server; the embedded stack sets it",
+    "TILTYARD_TEMPORAL_NAMESPACE": "the Temporal namespace (default: default)",
+    "TILTYARD_TASK_QUEUE": "the task queue of the workers (default: tiltyard)",
+    "TILTYARD_CALL_DEADLINE_S": "how long one tool call is sent again while the world is out of reach (120)",
+    "TILTYARD_HEARTBEAT_S": "how soon a lost worker is noticed (5)",
+    "TILTYARD_SLICE_S": "how long a slice loops turns (2)",
+    "TILTYARD_JANITOR_S": "seconds between two passes of the janitor (15)",
+    "TILTYARD_JANITOR_GRACE_S": "how long a planned trial may be without a workflow (60)",
+    "TILTYARD_LOSSY": "SEED:RATE injects message losses between worker and world, for chaos runs",
+}
+"""Every variable that is read, with what it means."""
+
+
+class Lossy(Model):
+    """Injected losses on the way to the world: the share of messages that are lost, delayed or doubled."""
+
+    seed: int
+    rate: float = Field(ge=0, le=0.5)
+
+
+class Settings(Model):
+    """Where everything is, and how patient it is. Durations are ``timedelta``; see ``ENVIRONMENT``."""
+
+    home: Path
+    runtime: Path
+    temporal_address: str = "127.0.0.1:7233"
+    temporal_namespace: str = "default"
+    task_queue: str = "tiltyard"
+    call_deadline: timedelta = timedelta(seconds=120)
+    janitor_interval: timedelta = timedelta(seconds=15)
+    janitor_grace: timedelta = timedelta(seconds=60)
+    tuning: Tuning = Tuning()
+    lossy: Lossy | None = None
+
+    @classmethod
+    def from_environment(cls, home: Path | None = None, environment: Mapping[str, str] | None = None) -> Self:
+        """``home`` wins over ``TILTYARD_HOME``, and that over the platform's user data folder.
+
+        Raises ``BadInput`` that names the variable.
+        """
+        env = os.environ if environment is None else environment
+        folder = home or Path(env.get("TILTYARD_HOME") or platformdirs.user_data_path("tiltyard"))
+        folder = folder.expanduser().absolute()
+        values: dict[str, object] = {
+            "home": folder,
+            "runtime": Path(env["TILTYARD_RUNTIME"]) if env.get("TILTYARD_RUNTIME") else runtime_folder(folder),
+            "tuning": _tuning(env),
+        }
+        for name, variable in _PLAIN.items():
+            if env.get(variable):
+                values[name] = env[variable]
+        for name, variable in _SECONDS.items():
+            if env.get(variable):
+                values[name] = timedelta(seconds=_number(env, variable))
+        if env.get("TILTYARD_LOSSY"):
+            values["lossy"] = _lossy(env["TILTYARD_LOSSY"])
+        return cls.model_validate(values)
+
+    @property
+    def cluster(self) -> str:
+        """Names the cluster that owns our leases: the embedded one belongs to its data folder."""
+        return sha256(os.fsencode(self.home)).hexdigest()[:16]
+
+    @property
+    def world_socket(self) -> Path:
+        return self.runtime / "world.sock"
+
+    @property
+    def worker_ready(self) -> Path:
+        """The worker writes its process id here when it polls."""
+        return self.runtime / "worker.ready"
+
+    @property
+    def kill_after_commit(self) -> Path:
+        """A drill: names an episode; the worker kills itself after that episode's first committed effect."""
+        return self.runtime / "kill-after-commit"
+
+    @property
+    def records_url(self) -> str:
+        return f"sqlite:///{self.home / 'records.db'}"
+
+    @property
+    def worlds_url(self) -> str:
+        return f"sqlite:///{self.home / 'worlds.db'}"
+
+    @property
+    def objects(self) -> Path:
+        return self.home / "objects"
+
+
+_PLAIN = {
+    "temporal_address": "TILTYARD_TEMPORAL_ADDRESS",
+    "temporal_namespace": "TILTYARD_TEMPORAL_NAMESPACE",
+    "task_queue": "TILTYARD_TASK_QUEUE",
+}
+_SECONDS = {
+    "call_deadline": "TILTYARD_CALL_DEADLINE_S",
+    "janitor_interval": "TILTYARD_JANITOR_S",
+    "janitor_grace": "TILTYARD_JANITOR_GRACE_S",
+}
+
+
+def _tuning(env: Mapping[str, str]) -> Tuning:
+    known = {"heartbeat_s": "TILTYARD_HEARTBEAT_S", "slice_s": "TILTYARD_SLICE_S"}
+    return Tuning.model_validate(
+        {name: _number(env, variable) for name, variable in known.items() if env.get(variable)}
+    )
+
+
+def _number(env: Mapping[str, str], variable: str) -> float:
+    try:
+        number = float(env[variable])
+    except ValueError:
+        number = 0
+    if not 0 < number < float("inf"):
+        raise BadInput(
+            f"{env[variable]!r} is not a positive number of seconds",
+            field=variable,
+            fix=f"for example {variable}=5",
+        )
+    return number
+
+
+def _lossy(text: str) -> Lossy:
+    seed, _, rate = text.partition(":")
+    try:
+        return Lossy.model_validate({"seed": seed, "rate": rate})
+    except ValidationError:
+        raise BadInput(
+            f"{text!r} is not SEED:RATE", field="TILTYARD_LOSSY", fix="a number and a share up to 0.5, as in 7:0.1"
+        ) from None

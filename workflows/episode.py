@@ -1,0 +1,257 @@
+"""The episode: lease, turns in slices, then settle, seal, drain, collect, grade and give back.
+
+An episode that fails is a recorded outcome, not a failed workflow. Every way out of the turns, a cancellation
+and our own errors included, leads through ``finish``; what this run cannot do itself (it was terminated, timed
+out, or cannot be replayed) the janitor does.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+
+from activities.leasing import LeaseActivities
+from activities.turns import TurnActivities
+from schemas.episode import End
+from schemas.message import Answer, Stop
+from schemas.slice import CallRef, Ending, LeaseRef, SliceReport, SliceRequest, Summary
+from schemas.start import Carried, EpisodeStart, LeaseOrder
+from schemas.status import EpisodeStatus, Phase
+from workflows.cleanup import uninterruptible
+from workflows.finish import finish
+from workflows.options import slice_options, step_options
+
+
+@workflow.defn(name="Episode")
+class EpisodeWorkflow:
+    """One trial of one task by one policy."""
+
+    @workflow.init
+    def __init__(self, start: EpisodeStart) -> None:
+        carried = start.carried
+        self._start = start
+        self._spec = start.spec
+        self._lease: LeaseRef | None = carried.lease if carried else None
+        self._slice_no = carried.slice_no if carried else 0
+        self._first_slice = self._slice_no
+        self._turns = carried.turns if carried else 0
+        self._started = carried.started if carried else workflow.now()
+        self._idle_s = carried.idle_s if carried else 0.0
+        self._paused = carried.paused if carried else False
+        self._noticed = carried.noticed if carried else False
+        self._phase: Phase = "leasing"
+        self._question = ""
+        self._answered = False
+        self._answer: str | None = None
+        self._waited: CallRef | None = None
+        self._stop: Stop | None = None
+        self._ending: Ending | None = None
+        self._slice: workflow.ActivityHandle[SliceReport] | None = None
+        self._timings: dict[str, float] = {}
+
+    @workflow.run
+    async def run(self, start: EpisodeStart) -> Summary:
+        failure: BaseException | None = None
+        try:
+            await self._lease_namespace()
+            self._ending = await self._run_turns()
+        except (Exception, asyncio.CancelledError) as error:
+            failure = error
+            self._ending = self._ending_of(error)
+        self._phase = "closing"
+        self._timings["turns"] = self._wall_s()
+        summary, hit = await uninterruptible(self._finish(self._ending))
+        self._phase = "done"
+        cancelled = hit or (failure if failure is not None and is_cancelled_exception(failure) else None)
+        if cancelled is not None and self._stop is None:
+            raise cancelled
+        return summary
+
+    async def _lease_namespace(self) -> None:
+        """A cancellation waits for a lease that is being taken: a lease that nobody knows would leak."""
+        if self._lease is None:
+            began = workflow.now()
+            order = LeaseOrder(spec=self._spec, first_run_id=workflow.info().first_execution_run_id)
+            self._lease, hit = await uninterruptible(
+                workflow.execute_activity_method(LeaseActivities.lease, order, **step_options(self._start.tuning))
+            )
+            self._timings["lease"] = (workflow.now() - began).total_seconds()
+            if hit is not None:
+                raise hit
+
+    async def _run_turns(self) -> Ending:
+        while True:
+            await self._hold_while_paused()
+            if self._stop is not None:
+                return Ending.of(End.CANCELLED, self._stop.reason)
+            await self._continue_as_new_when_due()
+            report = await self._run_slice()
+            self._turns, self._noticed = report.turns, report.noticed
+            if workflow.cancellation_reason() is not None:
+                raise asyncio.CancelledError
+            if report.ending is not None:
+                return report.ending
+            if report.reason == "wait":
+                if report.wait_s >= self._wall_left_s():
+                    return Ending.of(End.BUDGET_EXHAUSTED, "wall time: the wait is longer than what is left")
+                await self._wait(report.wait_s)
+                self._waited = report.waiting_for
+            elif report.reason == "question":
+                await self._ask(report.question)
+
+    async def _run_slice(self) -> SliceReport:
+        lease, tuning = self._lease, self._start.tuning
+        assert lease is not None
+        request = SliceRequest(
+            spec=self._spec,
+            lease=lease,
+            run_id=workflow.info().run_id,
+            slice_no=self._slice_no,
+            seconds=tuning.slice_s,
+            max_turns=tuning.slice_turns,
+            wall_left_s=self._wall_left_s(),
+            noticed=self._noticed,
+            answered=self._answered,
+            answer=self._answer,
+            waited=self._waited,
+        )
+        self._phase = "turns"
+        self._slice_no += 1
+        self._answered, self._answer, self._waited = False, None, None
+        self._slice = workflow.start_activity_method(
+            TurnActivities.run_slice,
+            request,
+            **slice_options(request, tuning),
+        )
+        try:
+            return await self._slice
+        finally:
+            self._slice = None
+
+    async def _hold_while_paused(self) -> None:
+        if not self._paused or self._stop is not None:
+            return
+        began, self._phase = workflow.now(), "paused"
+        await workflow.wait_condition(lambda: not self._paused or self._stop is not None)
+        self._idle_s += (workflow.now() - began).total_seconds()
+
+    async def _wait(self, seconds: float) -> None:
+        """A durable timer; only a stop cuts it short."""
+        self._phase = "waiting"
+        await self._until(lambda: self._stop is not None, seconds)
+
+    async def _ask(self, question: str) -> None:
+        """Hold the episode until a person answers, or the time for it is over."""
+        self._phase, self._question = "question", question
+        seconds = min(self._spec.limits.answer_s, max(0.0, self._wall_left_s()))
+        await self._until(lambda: self._answered or self._stop is not None, seconds)
+        self._question, self._answered = "", True
+
+    async def _until(self, condition: Callable[[], bool], seconds: float) -> None:
+        try:
+            await workflow.wait_condition(condition, timeout=timedelta(seconds=seconds))
+        except TimeoutError:
+            return
+
+    async def _continue_as_new_when_due(self) -> None:
+        info = workflow.info()
+        due = self._slice_no - self._first_slice >= self._start.tuning.slices_per_run
+        pending = self._answered or self._waited is not None
+        if pending or not (due or info.is_continue_as_new_suggested()):
+            return
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        if self._paused or self._stop is not None:
+            return
+        assert self._lease is not None
+        carried = Carried(
+            lease=self._lease,
+            slice_no=self._slice_no,
+            turns=self._turns,
+            started=self._started,
+            idle_s=self._idle_s,
+            paused=self._paused,
+            noticed=self._noticed,
+        )
+        workflow.continue_as_new(self._start.model_copy(update={"carried": carried}))
+
+    def _wall_s(self) -> float:
+        return (workflow.now() - self._started).total_seconds() - self._idle_s
+
+    def _wall_left_s(self) -> float:
+        return self._spec.limits.wall_s - self._wall_s()
+
+    def _ending_of(self, error: BaseException) -> Ending:
+        if self._stop is not None:
+            return Ending.of(End.CANCELLED, self._stop.reason)
+        if is_cancelled_exception(error):
+            return Ending.of(End.CANCELLED, workflow.cancellation_reason() or "the workflow was cancelled")
+        cause = error.cause if isinstance(error, ActivityError) and error.cause else error
+        policy = isinstance(cause, ApplicationError) and cause.type in ("BadPolicy", "PolicyFailed")
+        return Ending.of(End.POLICY_ERROR if policy else End.ENVIRONMENT_ERROR, str(cause))
+
+    async def _finish(self, ending: Ending) -> Summary:
+        return await finish(
+            self._spec,
+            self._lease,
+            ending,
+            self._start.tuning,
+            settle=ending.end is not End.CANCELLED,
+            timings=self._timings,
+        )
+
+    @workflow.query
+    def status(self) -> EpisodeStatus:
+        return EpisodeStatus(
+            episode_id=self._spec.episode_id,
+            phase=self._phase,
+            turns=self._turns,
+            slices=self._slice_no,
+            paused=self._paused,
+            question=self._question,
+            end=self._ending.end if self._ending else None,
+            reason=self._ending.reason if self._ending else "",
+        )
+
+    @workflow.update
+    async def stop(self, message: Stop) -> None:
+        """End the episode as cancelled; a slice under way is cancelled, its effects stay accounted for."""
+        self._stop = message
+        if self._slice is not None:
+            self._slice.cancel()
+
+    @stop.validator
+    def _may_stop(self, message: Stop) -> None:
+        self._refuse(self._phase in ("closing", "done"), "the episode is ending already")
+
+    @workflow.update
+    async def pause(self) -> None:
+        """Hold the episode at the next turn boundary; its wall-time budget stands still."""
+        self._paused = True
+
+    @pause.validator
+    def _may_pause(self) -> None:
+        self._refuse(self._phase in ("closing", "done"), "the episode is ending already")
+        self._refuse(self._paused, "the episode is paused already")
+
+    @workflow.update
+    async def resume(self) -> None:
+        self._paused = False
+
+    @resume.validator
+    def _may_resume(self) -> None:
+        self._refuse(not self._paused, "the episode is not paused")
+
+    @workflow.update
+    async def answer(self, message: Answer) -> None:
+        """Answer the question that the episode waits with."""
+        self._answered, self._answer = True, message.text
+
+    @answer.validator
+    def _may_answer(self, message: Answer) -> None:
+        self._refuse(not self._question or self._answered, "the episode asks nothing")
+
+    def _refuse(self, wrong: bool, why: str) -> None:
+        if wrong:
+            raise ApplicationError(why, type="BadInput", non_retryable=True)

@@ -1,0 +1,77 @@
+"""The end of every episode, whoever runs it: the episode itself, or the janitor in its place."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError
+
+from activities.closing import ClosingActivities
+from activities.leasing import LeaseActivities
+from schemas.episode import EpisodeSpec
+from schemas.slice import CloseReport, CloseRequest, Ending, GradeRequest, LeaseRef, ReleaseRequest, Summary
+from schemas.start import Tuning
+from workflows.options import step_options
+
+ResultT = TypeVar("ResultT")
+
+
+async def finish(
+    spec: EpisodeSpec,
+    lease: LeaseRef | None,
+    ending: Ending,
+    tuning: Tuning,
+    *,
+    settle: bool,
+    timings: dict[str, float],
+) -> Summary:
+    """Close the lease, then grade and record the outcome while the namespace is given back.
+
+    Each step is tried on its own; the first error is raised when all are done. A lease that could not be given
+    back stays the janitor's.
+    """
+    errors: list[Exception] = []
+    began = workflow.now()
+    closed = await _kept(errors, _close(spec, lease, ending, tuning, settle)) if lease else None
+    timings = {**timings, "close": (workflow.now() - began).total_seconds()}
+    evidence = closed.evidence if closed else None
+    request = GradeRequest(spec=spec, ending=ending, evidence=evidence, timings=timings)
+    grading = workflow.execute_activity_method(ClosingActivities.grade, request, **step_options(tuning))
+    summary, _ = await asyncio.gather(
+        _kept(errors, grading), _kept(errors, _release(lease, closed, tuning)) if lease and closed else _nothing()
+    )
+    if summary is None:
+        raise ApplicationError(f"no outcome was recorded: {_cause(errors[0])}") from errors[0]
+    for error in errors:
+        workflow.logger.warning("cleanup of %s: %s", spec.episode_id, _cause(error))
+    return summary
+
+
+def _close(
+    spec: EpisodeSpec, lease: LeaseRef, ending: Ending, tuning: Tuning, settle: bool
+) -> Awaitable[CloseReport]:
+    request = CloseRequest(spec=spec, lease=lease, ending=ending, settle=settle)
+    return workflow.execute_activity_method(ClosingActivities.close, request, **step_options(tuning))
+
+
+def _release(lease: LeaseRef, closed: CloseReport, tuning: Tuning) -> Awaitable[bool]:
+    reason = f"{closed.unknown} outcomes are unknown" if closed.unknown else ""
+    request = ReleaseRequest(lease=lease, quarantine=reason)
+    return workflow.execute_activity_method(LeaseActivities.release, request, **step_options(tuning))
+
+
+async def _kept(errors: list[Exception], step: Awaitable[ResultT]) -> ResultT | None:
+    try:
+        return await step
+    except Exception as error:
+        errors.append(error)
+        return None
+
+
+async def _nothing() -> None:
+    return None
+
+
+def _cause(error: BaseException) -> str:
+    return str(error.cause) if isinstance(error, ActivityError) and error.cause else str(error)

@@ -1,0 +1,57 @@
+"""The janitor: on a schedule, takes back what belongs to workflows that are closed or gone."""
+
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+from activities.upkeep import UpkeepActivities
+from schemas.slice import Summary
+from schemas.upkeep import Abandoned, UpkeepOrder, UpkeepSummary
+from workflows.finish import finish
+from workflows.options import RETRY
+
+
+@workflow.defn(name="Janitor")
+class JanitorWorkflow:
+    """One pass. Each abandoned episode is reclaimed by a workflow of its own, so that none holds up another."""
+
+    @workflow.run
+    async def run(self, order: UpkeepOrder) -> UpkeepSummary:
+        report = await workflow.execute_activity_method(
+            UpkeepActivities.inspect,
+            order,
+            start_to_close_timeout=timedelta(minutes=5),
+            heartbeat_timeout=timedelta(seconds=order.tuning.heartbeat_s),
+            schedule_to_close_timeout=timedelta(minutes=10),
+            retry_policy=RETRY,
+        )
+        started = [one.spec.episode_id for one in report.abandoned if await _start_reclaim(one)]
+        return UpkeepSummary(reclaimed=tuple(started), terminated=report.terminated)
+
+
+async def _start_reclaim(abandoned: Abandoned) -> bool:
+    generation = abandoned.lease.generation if abandoned.lease else 0
+    try:
+        await workflow.start_child_workflow(
+            ReclaimWorkflow.run,
+            abandoned,
+            id=f"reclaim/{abandoned.spec.episode_id}/{generation}",
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+        )
+    except WorkflowAlreadyStartedError:
+        return False  # an earlier pass started it, and it is still at work
+    return True
+
+
+@workflow.defn(name="Reclaim")
+class ReclaimWorkflow:
+    """Does for one abandoned episode what its own workflow cannot do any more."""
+
+    @workflow.run
+    async def run(self, abandoned: Abandoned) -> Summary:
+        return await finish(
+            abandoned.spec, abandoned.lease, abandoned.ending, abandoned.tuning, settle=False, timings={}
+        )
