@@ -82,16 +82,14 @@ class AnswerContract(_ContractBase):
     """The submitted answer equals one of ``accept`` in the fields that each names, and says every fact.
 
     ``evidence`` maps an answer's field to tools: its value must have been shown by a successful call of one of
-    them. ``operation_ids`` maps an answer's field to tools: its value must be an operation id under which a call
-    of one of them was sent. A field that the answer does not have needs no evidence. ``looked_up`` are tools: at
-    least one call of any of them must have succeeded. ``facts`` match whole words or numbers,
-    case-insensitively, separators and ``$`` ignored, 481.5 = 481.50.
+    them; a field that the answer does not have needs none. ``looked_up`` are tools: at least one call of any of
+    them must have succeeded. ``facts`` match whole words or numbers, case-insensitively, separators and ``$``
+    ignored, 481.5 = 481.50.
     """
 
     kind: Literal["answer"] = "answer"
     accept: tuple[JsonObject, ...] = ({},)
     evidence: dict[str, tuple[str, ...]] = {}
-    operation_ids: dict[str, tuple[str, ...]] = {}
     looked_up: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from schemas.base import JsonValue, canonical
 from tiltyard.errors import BadInput
 
-EXPRESSION = re.compile(r"(?<!\$)\$\{([^{}]*)\}")
+EXPRESSION = re.compile(r"(?<!\$)\$\{\s*([^{}]*?)\s*\}")
 
 
 def resolve(value: JsonValue, steps: Mapping[str, JsonValue]) -> JsonValue:
@@ -67,7 +67,7 @@ def _look_up(path: str, steps: Mapping[str, JsonValue]) -> JsonValue:
 def _member(value: JsonValue, part: str, path: str) -> JsonValue:
     if isinstance(value, dict) and part in value:
         return value[part]
-    if isinstance(value, list) and part.isascii() and part.isdigit() and int(part) < len(value):
+    if isinstance(value, list) and re.fullmatch("[0-9]{1,9}", part) and int(part) < len(value):
         return value[int(part)]
     raise BadInput(f"there is no {part!r} in what the step was shown", field=f"${{{path}}}")
 

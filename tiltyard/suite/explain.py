@@ -1,0 +1,73 @@
+"""Pydantic's errors, told as errors of a task file: field path, what is wrong, how to mend it."""
+
+import difflib
+from collections.abc import Iterable
+from functools import cache
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from schemas.task import Task
+from tiltyard.errors import BadTask
+
+FIXES = {
+    "missing": "add it",
+    "extra_forbidden": "remove it, or correct its name",
+    "union_tag_not_found": "add kind:",
+    "string_type": "put it in quotes",
+    "tuple_type": "write it as a list",
+    "dict_type": "write it as a mapping",
+    "model_type": "write it as a mapping",
+    "model_attributes_type": "write it as a mapping",
+}
+"""How to mend an error, by pydantic's error type."""
+
+
+def explain(error: ValidationError, where: str) -> BadTask:
+    """The first error as a ``BadTask``; the others are counted in its message."""
+    details = error.errors(include_url=False)
+    first, more = details[0], len(details) - 1
+    message = first["msg"].removeprefix("Value error, ")
+    if more:
+        message += f" (and {more} more)"
+    return BadTask(message, field=joined(where, field_path(first)), fix=_fix(first))
+
+
+def field_path(details: ErrorDetails) -> str:
+    """The dotted path of an error, as the file spells it: without the tags of unions."""
+    loc = details["loc"]
+    kept = [
+        str(part)
+        for index, part in enumerate(loc)
+        if not (index >= 2 and loc[index - 2] == "contracts" and isinstance(loc[index - 1], int))
+    ]
+    return ".".join(kept)
+
+
+def joined(*parts: str) -> str:
+    """File, variant and field path in one string, for ``BadInput.field``."""
+    return ": ".join(part for part in parts if part)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint with the names that are closest, or with all of them."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=3)
+    return f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(names) or 'none'}"
+
+
+def _fix(details: ErrorDetails) -> str:
+    kind = details["type"]
+    if kind == "extra_forbidden":
+        close = difflib.get_close_matches(str(details["loc"][-1]), _field_names(), n=1)
+        if close:
+            return f"did you mean {close[0]}?"
+    return FIXES.get(kind, "")
+
+
+@cache
+def _field_names() -> tuple[str, ...]:
+    """Every field name that can stand in a task file."""
+    schema = Task.model_json_schema()
+    models = [schema, *schema["$defs"].values()]
+    return tuple(sorted({name for model in models for name in model.get("properties", ())}))

@@ -1,0 +1,196 @@
+"""Suites and families: a folder of task files, each read when one of its tasks is asked for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+import tasks
+from schemas.base import JsonObject, JsonValue
+from schemas.task import Task
+from tiltyard.errors import BadInput, BadTask
+from tiltyard.suite.explain import explain, joined, nearest
+from tiltyard.suite.reading import read_yaml
+from tiltyard.suite.rendering import render, render_vars
+
+FAMILY_ONLY = ("family", "world", "vars", "variants")
+"""Keys of a file that are not a task's."""
+
+SUFFIX = ".yaml"
+
+
+@dataclass(frozen=True)
+class Family:
+    """One task file. ``name`` is ``world/family``; the file is read at first use, and read once."""
+
+    name: str
+    path: Path
+    shown: str
+
+    @property
+    def world(self) -> str:
+        return self.name.split("/")[0]
+
+    @cached_property
+    def _file(self) -> JsonObject:
+        """The file with its frame checked: names and the shape of ``vars`` and ``variants``."""
+        read = read_yaml(self.path, self.shown)
+        for key, expected in zip(("world", "family"), self.name.split("/"), strict=True):
+            if read.get(key) != expected:
+                raise BadTask(
+                    f"is {read.get(key)!r}, and the file's place says {expected!r}",
+                    field=joined(self.shown, key),
+                    fix="a file lies at WORLD/FAMILY.yaml",
+                )
+        variants = read.get("variants")
+        if not isinstance(variants, dict) or not variants:
+            raise BadTask(
+                "is not a mapping of variants", field=joined(self.shown, "variants"), fix='start it with "1":'
+            )
+        for name, values in variants.items():
+            if not isinstance(values, dict | None):
+                raise BadTask("is not a mapping", field=joined(self.shown, f"variants.{name}"))
+        return read
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids of all variants, in the file's order. Raises ``BadTask``."""
+        return tuple(f"{self.name}/{variant}" for variant in cast(JsonObject, self._file["variants"]))
+
+    @cached_property
+    def _made(self) -> dict[str, Task]:
+        return {}
+
+    def task(self, variant: str) -> Task:
+        """One variant, rendered and checked against the model. Raises ``BadTask``."""
+        if variant not in self._made:
+            self._made[variant] = self._render(variant)
+        return self._made[variant]
+
+    def _render(self, variant: str) -> Task:
+        where = joined(self.shown, f"variant {variant}")
+        common = {key: value for key, value in self._file.items() if key not in ("family", "variants")}
+        own = cast(JsonObject, cast(JsonObject, self._file["variants"])[variant] or {})
+        misplaced = sorted(own.keys() & {"family", "world", "variants", "id"})
+        if misplaced:
+            raise BadTask("cannot differ between variants", field=joined(where, misplaced[0]), fix="remove it")
+        merged = cast(JsonObject, merge(common, own))
+        variables = merged.pop("vars", None) or {}
+        if not isinstance(variables, dict):
+            raise BadTask("is not a mapping", field=joined(where, "vars"))
+        try:
+            fields = cast(dict[str, Any], render(merged, render_vars(variables)))
+            return Task.model_validate({**fields, "id": f"{self.name}/{variant}"})
+        except BadTask as error:
+            raise BadTask(error.message, field=joined(where, error.field), fix=error.fix) from None
+        except ValidationError as error:
+            raise explain(error, where) from None
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Families by name. Nothing is read until it is asked for."""
+
+    families: Mapping[str, Family]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Every task id. Raises ``BadTask``."""
+        return tuple(task_id for family in self.families.values() for task_id in family.ids)
+
+    def task(self, task_id: str) -> Task:
+        """One task. Raises ``BadTask`` with close matches when there is none."""
+        return self.match((task_id,))[0]
+
+    def match(self, globs: Sequence[str]) -> tuple[Task, ...]:
+        """Tasks whose id matches one of the globs, each once, in the suite's order.
+
+        A glob is matched part by part: ``replacement`` is a whole world, ``replacement/reply-*`` are families and
+        ``*/*/1`` first variants. Only files of families that match are read. Raises ``BadTask`` for a glob that
+        matches nothing.
+        """
+        chosen: dict[str, Task] = {}
+        for glob in globs:
+            chosen.update(self._matching(glob))
+        place = {name: index for index, name in enumerate(self.families)}
+        return tuple(sorted(chosen.values(), key=lambda task: place[task.family]))
+
+    def _matching(self, glob: str) -> dict[str, Task]:
+        parts = glob.strip("/").split("/")
+        if len(parts) > 3:
+            raise BadTask("has more than three parts", field=glob, fix="an id is WORLD/FAMILY/VARIANT")
+        globs = [*parts, "*", "*"][:3]
+        near = [family for name, family in self.families.items() if _fits(name.split("/"), globs[:2])]
+        ids = [task_id for family in near for task_id in family.ids]
+        found = [task_id for task_id in ids if _fits(task_id.split("/"), globs)]
+        if not found:
+            raise BadTask("no task has this id", field=glob, fix=nearest(glob, ids or self.families))
+        return {task_id: self._family_of(task_id).task(task_id.rsplit("/", 1)[1]) for task_id in found}
+
+    def _family_of(self, task_id: str) -> Family:
+        return self.families[task_id.rsplit("/", 1)[0]]
+
+    def listing(self) -> tuple[JsonObject, ...]:
+        """What ``tasks list`` prints: one JSON object a task. Raises ``BadTask``."""
+        return tuple(_listed(self.task(task_id)) for task_id in self.ids)
+
+    def each(self) -> Iterator[Task | BadTask]:
+        """Every task, or what is wrong with its file; a bad file does not hide the others."""
+        for family in self.families.values():
+            try:
+                variants = [task_id.rsplit("/", 1)[1] for task_id in family.ids]
+            except BadTask as error:
+                yield error
+                continue
+            for variant in variants:
+                try:
+                    yield family.task(variant)
+                except BadTask as error:
+                    yield error
+
+
+def load_suite(place: Path) -> Suite:
+    """The suite in a folder of ``WORLD/FAMILY.yaml`` files, or of one such file.
+
+    Raises ``BadInput`` when there is none. Bad files are reported when they are used.
+    """
+    files = [place] if place.is_file() else sorted(place.glob(f"*/*{SUFFIX}"))
+    if not files:
+        raise BadInput("holds no task files", field=str(place), fix=f"put them at WORLD/FAMILY{SUFFIX}")
+    root = place.resolve().parent.parent if place.is_file() else place.resolve()
+    names = {f"{file.resolve().parent.name}/{file.stem}": file for file in files}
+    shown = {name: str(file.resolve().relative_to(root)) for name, file in names.items()}
+    return Suite({name: Family(name, names[name], shown[name]) for name in sorted(names)})
+
+
+def shipped() -> Suite:
+    """The suite of this installation."""
+    return load_suite(Path(tasks.__path__[0]))
+
+
+def merge(common: JsonValue, own: JsonValue) -> JsonValue:
+    """``own`` over ``common``: mappings are merged, anything else is replaced."""
+    if not (isinstance(common, dict) and isinstance(own, dict)):
+        return own
+    return {**common, **{key: merge(common[key], item) if key in common else item for key, item in own.items()}}
+
+
+def _fits(name: Sequence[str], globs: Sequence[str]) -> bool:
+    return all(fnmatchcase(part, glob) for part, glob in zip(name, globs, strict=True))
+
+
+def _listed(task: Task) -> JsonObject:
+    return {
+        "id": task.id,
+        "family": task.family,
+        "world": task.world,
+        "needs_sandbox": task.needs_sandbox,
+        "instruction": task.instruction,
+        "references": [reference.name for reference in task.references],
+        "digest": task.digest,
+        "metadata": task.metadata,
+    }

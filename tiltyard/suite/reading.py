@@ -1,0 +1,111 @@
+"""YAML of task files, in a dialect without surprises.
+
+Plain scalars are read as JSON reads them: ``yes``, ``02134``, ``12:30`` and ``2024-05-01`` are strings. Duplicate
+keys, anchors, tags and anything that JSON cannot hold are refused, each with its line and column.
+"""
+
+import math
+import re
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+
+from schemas.base import JsonObject, JsonValue
+from tiltyard.errors import BadTask
+
+MAX_FILE_BYTES = 512 * 1024
+"""Size limit of one task file."""
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader less YAML 1.1's guesses, aliases and duplicate keys."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - the type stubs make it an instance's
+    yaml_constructors: ClassVar[dict[str | None, Any]] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event = self.peek_event()  # type: ignore[no-untyped-call] # PyYAML's stubs leave the parser untyped
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise yaml.MarkedYAMLError(
+                problem="anchors and aliases are not used in task files: put the shared part in vars",
+                problem_mark=event.start_mark,
+            )
+        return super().compose_node(parent, index)
+
+    def mapping(self, node: yaml.MappingNode) -> JsonObject:
+        made: JsonObject = {}
+        for key_node, value_node in node.value:
+            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
+            if key is None or key in made:
+                what = "a key must be plain text" if key is None else f"the key {key!r} stands here twice"
+                raise yaml.MarkedYAMLError(problem=what, problem_mark=key_node.start_mark)
+            made[key] = self.construct_object(value_node, deep=True)
+        return made
+
+    def sequence(self, node: yaml.SequenceNode) -> list[JsonValue]:
+        return [self.construct_object(item, deep=True) for item in node.value]
+
+    def number(self, node: yaml.ScalarNode) -> int | float:
+        try:
+            value = float(node.value) if re.search("[.eE]", node.value) else int(node.value)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise yaml.MarkedYAMLError(problem="the number is out of range", problem_mark=node.start_mark)
+        return value
+
+    def refused(self, node: yaml.Node) -> None:
+        raise yaml.MarkedYAMLError(
+            problem=f"the tag {node.tag!r} is not allowed: write plain text, a number, a list or a mapping",
+            problem_mark=node.start_mark,
+        )
+
+
+_TAG = "tag:yaml.org,2002:"
+_SCALARS = (
+    ("null", r"(?:null|~|)$", "n~\0"),
+    ("bool", r"(?:true|false)$", "tf"),
+    ("number", r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$", "-0123456789"),
+)
+for _name, _pattern, _first in _SCALARS:
+    _firsts = ["" if one == "\0" else one for one in _first]
+    _Loader.add_implicit_resolver(_TAG + _name, re.compile(_pattern), _firsts)
+_Loader.add_constructor(_TAG + "null", lambda loader, node: None)
+_Loader.add_constructor(_TAG + "bool", lambda loader, node: node.value == "true")
+_Loader.add_constructor(_TAG + "number", _Loader.number)
+_Loader.add_constructor(_TAG + "str", lambda loader, node: node.value)
+_Loader.add_constructor(_TAG + "seq", _Loader.sequence)
+_Loader.add_constructor(_TAG + "map", _Loader.mapping)
+_Loader.add_constructor(None, _Loader.refused)
+
+
+def read_yaml(path: Path, name: str) -> JsonObject:
+    """The mapping that a file holds. Raises ``BadTask`` with the file's ``name``, line and column."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise BadTask(f"cannot be read: {error.strerror}", field=name) from error
+    if len(data) > MAX_FILE_BYTES:
+        raise BadTask(f"is over {MAX_FILE_BYTES // 1024} KiB", field=name, fix="split it into several families")
+    return parse_yaml(data, name)
+
+
+def parse_yaml(data: bytes, name: str) -> JsonObject:
+    """The mapping that YAML bytes hold; ``name`` is the file's, for errors."""
+    try:
+        value = yaml.load(data, Loader=_Loader)  # noqa: S506 - _Loader is a safe loader made stricter
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{name}: line {mark.line + 1}, column {mark.column + 1}" if mark else name
+        raise BadTask(error.problem or "is not YAML", field=where) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadTask(
+            f"is not YAML: {str(error).splitlines()[0]}", field=name, fix="save it as UTF-8 text"
+        ) from None
+    except RecursionError:
+        raise BadTask("is nested too deeply", field=name) from None
+    if not isinstance(value, dict):
+        raise BadTask("is not a mapping", field=name, fix="start it with family:, world: and variants:")
+    return value
