@@ -88,7 +88,7 @@ def test_variants_are_merged_and_rendered_with_the_types_of_their_values(place: 
         ("world: shop", "world: shed", "shop/lamps.yaml: world", "the file's place says 'shop'"),
         ("  1: {vars: {n: 1}}", "  1: [n]", "variants.1", "is not a mapping"),
         ("  1: {vars: {n: 1}}", "  1: {id: x, vars: {n: 1}}", "variant 1: id", "cannot differ"),
-        ("kind: answer", "kind: budget\n    #", "variant 1: contracts", "doing nothing passes all of them"),
+        ("- kind: answer\n    acc", "- kind: budget\n    #", "variant 1", "doing nothing passes all of them"),
     ],
 )
 def test_a_bad_file_is_refused_naming_file_variant_field_and_fix(
@@ -102,13 +102,9 @@ def test_a_bad_file_is_refused_naming_file_variant_field_and_fix(
 
 
 def test_scalars_are_read_as_json_reads_them() -> None:
-    text = (
-        b"{a: yes, b: 02134, c: 12:30, d: 2024-05-01, e: 1_000, f: 7, g: -1.5e3, h: true, i: null, j: .inf, k: ~}"
-    )
-    assert parse_yaml(text, "x") == {
-        **{"a": "yes", "b": "02134", "c": "12:30", "d": "2024-05-01", "e": "1_000", "f": 7, "g": -1500.0},
-        **{"h": True, "i": None, "j": ".inf", "k": None},
-    }
+    text = b"[yes, 02134, 12:30, 2024-05-01, 1_000, .inf, 7, -1.5e3, true, null, ~]"
+    expected = ["yes", "02134", "12:30", "2024-05-01", "1_000", ".inf", 7, -1500.0, True, None, None]
+    assert parse_yaml(b"a: " + text, "x") == {"a": expected}
 
 
 @pytest.mark.parametrize(
@@ -190,7 +186,7 @@ VALUES: st.SearchStrategy[JsonValue] = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(path=st.sampled_from(_paths(PARSED)), new=VALUES)
 def test_a_mutated_file_is_a_suite_or_a_bad_task(
     tmp_path_factory: pytest.TempPathFactory, path: tuple[str | int, ...], new: JsonValue
@@ -204,7 +200,7 @@ def test_a_mutated_file_is_a_suite_or_a_bad_task(
             assert found.field.startswith("shop/lamps.yaml")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_a_cut_or_spliced_file_is_a_suite_or_a_bad_task(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
