@@ -1,0 +1,83 @@
+"""A world's clock and its deferred jobs. The clock moves only here, and never by itself."""
+
+import logging
+from collections.abc import Mapping
+
+from schemas.world import Job as JobRow
+from tiltyard.errors import Refused
+from tiltyard.worlds.draft import NOW, Draft
+from tiltyard.worlds.kit import Job
+from tiltyard.worlds.rows import CLOCK, JOBS, Cause
+from tiltyard.worlds.state import DraftState
+
+MAX_JOBS = 1_000
+"""Jobs that one call may run. The clock stops there, and the call says so."""
+
+log = logging.getLogger(__name__)
+
+
+def jobs(draft: Draft) -> tuple[JobRow, ...]:
+    """All jobs, in the order in which they were scheduled."""
+    found = (JobRow.model_validate(body) for _, body in draft.scan(JOBS))
+    return tuple(sorted(found, key=lambda job: (len(job.job_id), job.job_id)))
+
+
+def pending(draft: Draft) -> tuple[JobRow, ...]:
+    """Pending jobs in the order in which they will run: by due time, then as they were scheduled."""
+    return tuple(sorted((job for job in jobs(draft) if job.state == "pending"), key=lambda job: job.due_s))
+
+
+class Clock:
+    """Moves one draft's clock. ``jobs_run`` counts towards ``MAX_JOBS``."""
+
+    def __init__(self, draft: Draft, kinds: Mapping[str, Job], jobs_run: int = 0) -> None:
+        self._draft, self._kinds, self.jobs_run = draft, kinds, jobs_run
+
+    def advance(self, target_s: int, cause: Cause) -> bool:
+        """Move to ``target_s`` and run what falls due on the way. False when there was too much of it."""
+        while self.run_next(target_s, cause):
+            pass
+        if self.exhausted(target_s):
+            return False
+        self._move(target_s, cause)
+        return True
+
+    def run_next(self, target_s: int, cause: Cause) -> bool:
+        """Run the next job that is due by ``target_s``, at its own time. False when there is none left to run."""
+        due = [] if self.jobs_run >= MAX_JOBS else self._due(target_s)
+        if not due:
+            return False
+        self._move(due[0].due_s, cause)
+        self._run(due[0])
+        self.jobs_run += 1
+        return True
+
+    def exhausted(self, target_s: int) -> bool:
+        """Whether jobs are left that this call may not run any more."""
+        return self.jobs_run >= MAX_JOBS and bool(self._due(target_s))
+
+    def _due(self, target_s: int) -> list[JobRow]:
+        return [job for job in pending(self._draft) if job.due_s <= target_s]
+
+    def _move(self, to_s: int, cause: Cause) -> None:
+        if to_s > self._draft.now_s:
+            self._draft.save(cause, CLOCK, NOW, to_s)
+
+    def _run(self, job: JobRow) -> None:
+        cause = Cause("job", job.job_id, job.kind)
+        mark, state, error = self._draft.mark(), "done", ""
+        try:
+            self._kinds[job.kind].run(DraftState(self._draft, cause, self._kinds), **job.arguments)
+        except Exception as failure:
+            # A job is the world author's code, and one that fails must not take the call that met it along.
+            self._draft.rollback(mark)
+            state, error = "failed", str(failure) if isinstance(failure, Refused) else type(failure).__name__
+            log.warning("job %s (%s) failed", job.job_id, job.kind, exc_info=failure)
+        ended = job.model_copy(update={"state": state, "error": error})
+        self._draft.save(cause, JOBS, job.job_id, ended)
+
+
+def cancel(draft: Draft, job: JobRow) -> None:
+    """Cancel a pending job; the change is laid to the job itself."""
+    ended = job.model_copy(update={"state": "cancelled"})
+    draft.save(Cause("job", job.job_id, job.kind), JOBS, job.job_id, ended)

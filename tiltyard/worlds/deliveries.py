@@ -1,0 +1,111 @@
+"""Tool calls: at most once each, whatever crashes when (I1)."""
+
+from dataclasses import dataclass
+
+from schemas.base import canonical, digest_of
+from schemas.world import DeliveryReply, DeliveryRequest
+from schemas.world import LateWrite as LateWriteRow
+from tiltyard.errors import BadInput, DeliveryConflict, LateWrite
+from tiltyard.worlds import waiting
+from tiltyard.worlds.desk import Desk, known
+from tiltyard.worlds.execution import execute
+from tiltyard.worlds.in_flight import InFlight
+from tiltyard.worlds.store import Delivery, Namespace, NamespaceState, WorldStore, WorldTx
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request with its digest, which tells one request from another under the same id."""
+
+    request: DeliveryRequest
+    digest: str
+
+
+class Deliveries:
+    """Executes deliveries, each in one transaction; a ``wait`` in several."""
+
+    def __init__(self, store: WorldStore, desk: Desk, in_flight: InFlight) -> None:
+        self._store, self._desk, self._in_flight = store, desk, in_flight
+
+    def call(self, request: DeliveryRequest) -> DeliveryReply:
+        """See ``tiltyard.ports.World.call``."""
+        sent = Sent(request, _digest(request))
+        with self._in_flight.call(request.namespace):
+            reply = None
+            while reply is None:
+                reply = self.step(sent)
+            return reply
+
+    def step(self, sent: Sent) -> DeliveryReply | None:
+        """One transaction of a delivery; ``None`` while it stays open."""
+        with self._store.transaction() as tx:
+            namespace = known(tx, sent.request.namespace)
+            admitted = self.admits(namespace, sent.request.generation)
+            if not admitted:
+                self._log_late(tx, namespace, sent)
+            else:
+                return self._answer(tx, namespace, sent)
+        # Raised only now: the log entry had to be committed.
+        raise LateWrite(
+            f"{sent.request.delivery_id}: generation {sent.request.generation} of {namespace.name} has ended"
+        )
+
+    def admits(self, namespace: Namespace, generation: int) -> bool:
+        """The generation check (I3)."""
+        return namespace.state is NamespaceState.LEASED and generation == namespace.fence
+
+    def earlier(self, tx: WorldTx, namespace: Namespace, sent: Sent) -> Delivery | None:
+        """The look-up of an earlier record (I1)."""
+        return tx.delivery(namespace.partition, sent.request.delivery_id)
+
+    def same_request(self, earlier: Delivery, sent: Sent) -> bool:
+        """The check that one id names one request."""
+        return earlier.request_digest == sent.digest
+
+    def _answer(self, tx: WorldTx, namespace: Namespace, sent: Sent) -> DeliveryReply | None:
+        delivery = self.earlier(tx, namespace, sent)
+        if delivery is None:
+            return self._execute(tx, namespace, sent)
+        if not self.same_request(delivery, sent):
+            raise DeliveryConflict(f"{delivery.delivery_id}: the id came with another request before")
+        if delivery.reply is not None:
+            return delivery.reply
+        draft = self._desk.draft(tx, namespace)
+        stepped = waiting.step(draft, self._desk.kind(draft.request.world), sent.request, delivery)
+        draft.commit(stepped)
+        return stepped.reply
+
+    def _execute(self, tx: WorldTx, namespace: Namespace, sent: Sent) -> DeliveryReply | None:
+        draft = self._desk.draft(tx, namespace)
+        executed = execute(draft, self._desk.kind(draft.request.world), sent.request)
+        delivery = Delivery(
+            delivery_id=sent.request.delivery_id,
+            ordinal=namespace.deliveries + 1,
+            request_digest=sent.digest,
+            tool=sent.request.tool,
+            arguments=canonical(sent.request.arguments),
+            reply=executed.reply,
+            wait=executed.wait,
+        )
+        draft.commit(delivery)
+        return executed.reply
+
+    def _log_late(self, tx: WorldTx, namespace: Namespace, sent: Sent) -> None:
+        late = LateWriteRow(
+            delivery_id=sent.request.delivery_id,
+            tool=sent.request.tool,
+            generation=sent.request.generation,
+            current_generation=namespace.fence,
+        )
+        tx.log_late(namespace.name, late, sent.digest)
+
+
+def _digest(request: DeliveryRequest) -> str:
+    try:
+        return digest_of([request.tool, request.arguments])
+    except (ValueError, RecursionError) as error:
+        raise BadInput(
+            f"cannot be written as JSON: {error}",
+            field="arguments",
+            fix="leave out numbers of thousands of digits and nesting of hundreds of levels",
+        ) from error
