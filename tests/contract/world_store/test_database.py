@@ -1,0 +1,119 @@
+"""Opening databases: schema, transactions, two at once, wrong ones."""
+
+import importlib
+import pkgutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import text
+from sqlmodel import SQLModel, select
+
+import infra.stores
+from infra.stores.database import Database, open_database
+from infra.stores.world_tables import NamespaceTable
+from tiltyard.errors import BadInput, EnvironmentFailed
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = open_database(f"sqlite:///{tmp_path}/worlds.db")
+    yield opened
+    opened.close()
+
+
+def _namespace(name: str) -> NamespaceTable:
+    return NamespaceTable(
+        name=name,
+        state="free",
+        fence=0,
+        lease_generation=0,
+        position=0,
+        deliveries=0,
+        sealed_position=0,
+        in_flight=0,
+        reason="",
+    )
+
+
+def test_the_migrations_make_what_the_models_say(database: Database) -> None:
+    for module in pkgutil.iter_modules(infra.stores.__path__):
+        importlib.import_module(f"infra.stores.{module.name}")
+    with database.engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "compare_server_default": True}
+        )
+        assert compare_metadata(context, SQLModel.metadata) == []
+
+
+def test_a_transaction_that_raises_leaves_nothing(database: Database) -> None:
+    def fail() -> None:
+        with database.transaction() as session:
+            session.add(_namespace("ns-1"))
+            session.flush()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    with database.reading() as session:
+        assert session.exec(select(NamespaceTable)).all() == []
+
+
+def test_a_reader_is_not_held_up_by_a_writer_and_sees_what_was_committed(database: Database) -> None:
+    with database.transaction() as session:
+        session.add(_namespace("ns-1"))
+        session.flush()
+        with database.reading() as beside:
+            assert beside.exec(select(NamespaceTable)).all() == []
+    with database.reading() as after:
+        assert [row.name for row in after.exec(select(NamespaceTable)).all()] == ["ns-1"]
+
+
+def test_writers_take_turns_whatever_the_number_of_threads(database: Database) -> None:
+    def count() -> None:
+        for _ in range(5):
+            with database.transaction() as session:
+                row = session.get_one(NamespaceTable, "ns-1")
+                row.fence += 1
+                session.add(row)
+
+    with database.transaction() as session:
+        session.add(_namespace("ns-1"))
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with database.reading() as session:
+        assert session.get_one(NamespaceTable, "ns-1").fence == 20
+
+
+def test_two_openings_at_once_migrate_once(tmp_path: Path) -> None:
+    opened: list[Database] = []
+    url = f"sqlite:///{tmp_path}/a 100% new folder/worlds.db"
+    threads = [threading.Thread(target=lambda: opened.append(open_database(url))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(opened) == 2
+    for database in opened:
+        database.close()
+
+
+@pytest.mark.parametrize("url", ["nonsense", "oracle://there", "sqlite://", "sqlite:///:memory:"])
+def test_a_wrong_url_names_the_field_and_the_fix(url: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        open_database(url)
+    assert caught.value.field == "url"
+    assert caught.value.fix
+
+
+def test_a_database_of_a_newer_version_is_left_alone(database: Database) -> None:
+    with database.transaction() as session:
+        session.connection().execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(EnvironmentFailed, match="newer version"):
+        open_database(str(database.engine.url))
