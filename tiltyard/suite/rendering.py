@@ -131,7 +131,7 @@ def _only_expression(tree: nodes.Template, text: str) -> str | None:
 
 def _names_in(value: JsonValue, where: str) -> set[str]:
     if isinstance(value, dict):
-        value = list(value.values())
+        value = [*value.keys(), *value.values()]
     if isinstance(value, list):
         return set().union(*(_names_in(item, where) for item in value))
     if not isinstance(value, str) or "{" not in value:
