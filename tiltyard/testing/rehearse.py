@@ -1,0 +1,92 @@
+"""One episode in this process, at once: the real slices and closing over an engine, without Temporal.
+
+evidence = asyncio.run(rehearse(task, open_script("reconcile", task), engine))
+result = examine(task, evidence, engine.describe(task.world))
+"""
+
+from datetime import timedelta
+
+from schemas.episode import EpisodeSpec, PolicySpec
+from schemas.evidence import Evidence
+from schemas.slice import CloseRequest, Ending, LeaseRef, ReleaseRequest, SliceReport, SliceRequest
+from schemas.start import LeaseOrder
+from schemas.task import Task
+from tiltyard.episode.closing import Closer, unpack
+from tiltyard.episode.delivery import Reconciler
+from tiltyard.episode.leasing import Leasing
+from tiltyard.episode.slices import SliceRunner
+from tiltyard.episode.tasks import TaskShelf
+from tiltyard.errors import EnvironmentFailed
+from tiltyard.ports import Policy
+from tiltyard.testing.local_world import LocalWorld
+from tiltyard.testing.memory_journal import MemoryJournal
+from tiltyard.testing.memory_objects import MemoryObjects
+from tiltyard.testing.memory_policies import MemoryPolicies
+from tiltyard.worlds.engine import Engine
+
+
+async def rehearse(
+    task: Task, policy: Policy, engine: Engine, *, seed: int = 0, name: str = "rehearsed", recycle: bool = True
+) -> Evidence:
+    """Play ``task`` to its end, seal, drain, and give what graders judge by.
+
+    ``name`` becomes the policy's name and the episode's id. A question that the task has no answer for stays
+    unanswered, and no wait takes real time. The namespace is recycled, or left as it is for a closer look.
+    Raises ``EnvironmentFailed`` when it is not pristine afterwards.
+    """
+    rehearsal = _Rehearsal(task, policy, engine, name)
+    spec = EpisodeSpec(
+        episode_id=name,
+        task_id=task.id,
+        task_digest=await rehearsal.shelf.store(task),
+        world=task.world,
+        policy=PolicySpec(target=name),
+        seed=seed,
+        limits=task.limits,
+    )
+    lease = await rehearsal.leasing.lease(LeaseOrder(spec=spec, first_run_id=name), name)
+    ending = await rehearsal.play(spec, lease)
+    closed = await rehearsal.closer.close(CloseRequest(spec=spec, lease=lease, ending=ending))
+    evidence = unpack(await rehearsal.objects.get(closed.evidence))
+    if recycle and not await rehearsal.leasing.release(ReleaseRequest(lease=lease)):
+        raise EnvironmentFailed(f"the namespace of {name} was quarantined")
+    return evidence
+
+
+class _Rehearsal:
+    """The pieces of an episode, put together over one engine."""
+
+    def __init__(self, task: Task, policy: Policy, engine: Engine, name: str) -> None:
+        world, journal, self.objects = LocalWorld(engine), MemoryJournal(), MemoryObjects()
+        policies = MemoryPolicies({name: policy.act})
+        reconciler = Reconciler(world, timedelta(seconds=5))
+        self.shelf = TaskShelf(self.objects)
+        self.leasing = Leasing(world, reconciler, self.shelf.load, "rehearsal", "rehearsal")
+        self.runner = SliceRunner(world, reconciler, journal, policies, self.shelf.load)
+        self.closer = Closer(world, reconciler, journal, self.objects, policies, self.shelf.load)
+        self._wall_s = task.limits.wall_s
+
+    async def play(self, spec: EpisodeSpec, lease: LeaseRef) -> Ending:
+        """Slices until the end. Nobody answers questions here, and nobody sleeps."""
+        request = SliceRequest(
+            spec=spec,
+            lease=lease,
+            run_id=spec.episode_id,
+            slice_no=0,
+            seconds=self._wall_s,
+            wall_left_s=self._wall_s,
+        )
+        report = await self.runner.run(request, "only")
+        while report.ending is None:
+            request = request.model_copy(update=_going_on(request, report))
+            report = await self.runner.run(request, "only")
+        return report.ending
+
+
+def _going_on(request: SliceRequest, report: SliceReport) -> dict[str, object]:
+    return {
+        "slice_no": request.slice_no + 1,
+        "noticed": report.noticed,
+        "answered": report.reason == "question",
+        "waited": report.waiting_for,
+    }
