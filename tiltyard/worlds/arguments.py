@@ -43,9 +43,10 @@ def signature(tool: Tool) -> str:
     return f"{tool.spec.name} takes {takes or 'no arguments'}"
 
 
-def values(parsed: BaseModel) -> dict[str, Any]:
-    """What the tool's function is called with: all but the operation id."""
-    return {name: getattr(parsed, name) for name in type(parsed).model_fields if name != OPERATION_ID}
+def values(tool: Tool, parsed: BaseModel) -> dict[str, Any]:
+    """What the tool's function is called with: all but the operation id of a tool that writes."""
+    withheld = OPERATION_ID if tool.spec.writes else ""
+    return {name: getattr(parsed, name) for name in type(parsed).model_fields if name != withheld}
 
 
 def operation_of(tool: Tool, parsed: BaseModel) -> str | None:

@@ -95,7 +95,7 @@ def _call(draft: Draft, kind: WorldKind, tool: Tool, cause: Cause, request: Deli
         return parsed
     state = DraftState(draft, cause, kind.jobs)
     if tool is wait:
-        return int(wait.run(state, **values(parsed)))
+        return int(wait.run(state, **values(tool, parsed)))
     operation_id = operation_of(tool, parsed)
     earlier = state.receipt(operation_id) if operation_id else None
     if earlier is not None:
@@ -119,7 +119,7 @@ def _again(earlier: Receipt, tool: Tool, parsed: BaseModel) -> Shown:
 def _run(draft: Draft, tool: Tool, state: DraftState, parsed: BaseModel) -> Shown:
     mark = draft.mark()
     try:
-        return Shown(status="ok", content=decoded(canonical(tool.run(state, **values(parsed)))))
+        return Shown(status="ok", content=decoded(canonical(tool.run(state, **values(tool, parsed)))))
     except Refused as refusal:
         draft.rollback(mark)
         return Shown(status="error", code=refusal.code, message=refusal.message)
