@@ -1,0 +1,1 @@
+"""Policies of other people: a child process an episode, spoken to in JSON lines."""
