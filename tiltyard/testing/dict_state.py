@@ -4,9 +4,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue
 
 from schemas.base import JsonObject, canonical
+from schemas.world import Shown
+from tiltyard.worlds.arguments import parse, values
 from tiltyard.worlds.kit import Refused, Template, WorldKind
 
 EntityT = TypeVar("EntityT", bound=BaseModel)
@@ -67,12 +69,10 @@ class DictState:
 def call(world: WorldKind, state: DictState, tool: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
     """Call a tool as an engine would: arguments checked by the tool's schema, the result as JSON.
 
-    Raises ``Refused``, with code ``invalid_arguments`` for those that the schema does not allow.
+    Raises ``Refused``, with code ``bad_arguments`` for those that the schema does not allow.
     """
-    try:
-        checked = world.tools[tool].arguments.model_validate(dict(arguments))
-    except ValidationError as error:
-        raise Refused(str(error), code="invalid_arguments") from error
-    given = {name: getattr(checked, name) for name in arguments if name != "operation_id"}
-    result: JsonValue = json.loads(canonical(world.tools[tool].run(state, **given)))
+    parsed = parse(world.tools[tool], dict(arguments))
+    if isinstance(parsed, Shown):
+        raise Refused(parsed.message, code=parsed.code)
+    result: JsonValue = json.loads(canonical(world.tools[tool].run(state, **values(world.tools[tool], parsed))))
     return result

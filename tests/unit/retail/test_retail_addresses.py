@@ -37,4 +37,4 @@ def test_unknown_user_is_refused() -> None:
 @pytest.mark.parametrize("missing", sorted(AWAY))
 def test_no_part_of_an_address_may_be_missing(missing: str) -> None:
     rest = {name: value for name, value in AWAY.items() if name != missing}
-    assert Shop().refused("modify_user_address", user_id="ann_lee_1", **rest) == "invalid_arguments"
+    assert Shop().refused("modify_user_address", user_id="ann_lee_1", **rest) == "bad_arguments"

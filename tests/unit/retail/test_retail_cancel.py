@@ -18,7 +18,7 @@ def test_sets_status_and_reason(reason: str) -> None:
 
 @pytest.mark.parametrize("reason", ["too expensive", "No longer needed", ""])
 def test_other_reasons_are_refused(reason: str) -> None:
-    assert Shop(order("pending")).refused(TOOL, order_id="#1", reason=reason) == "invalid_arguments"
+    assert Shop(order("pending")).refused(TOOL, order_id="#1", reason=reason) == "bad_arguments"
 
 
 @pytest.mark.parametrize("status", ["pending (item modified)", "processed", "delivered", "cancelled"])
