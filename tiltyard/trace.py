@@ -1,0 +1,148 @@
+"""What happened in an episode: its digest (I7), and its trace as canonical JSON Lines.
+
+The digest covers, in order, each turn's decision, calls, observations, planned faults and clock, then the world's
+changes and the end. Equal episodes have equal digests on any stack, disturbed or not, so it leaves out whatever
+belongs to one run: ids of episode, namespace and deliveries, generation, wall time, slices, retries, late writes
+and ledger positions. The engine's own rows are left out as rows, since they hold such ids, and what they say of the
+world is put in instead: receipts by operation id, and jobs with their due time and state.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from schemas.base import JsonObject, canonical, digest_of
+from schemas.episode import End
+from schemas.evidence import Evidence
+from schemas.grade import Grade
+from schemas.journal import TurnRecord
+from schemas.task import Task
+from schemas.tool import ToolSpec
+from schemas.world import Facts, Job, LedgerRow, Receipt
+from tiltyard.errors import BadInput
+from tiltyard.graders.trial import agents_place
+
+FORMAT = 1
+"""Version of the trace's lines."""
+
+
+def trace_digest(task: Task, facts: Facts, turns: Sequence[TurnRecord], end: End) -> str:
+    """Digest of what happened, independent of where and under which disturbances it ran."""
+    return digest_of(
+        {
+            "turns": [_turn(turn) for turn in turns],
+            "changes": [_change(row) for row in sorted(facts.ledger, key=_position) if not row.system],
+            "receipts": sorted((_receipt(receipt) for receipt in facts.receipts), key=canonical),
+            "jobs": sorted((_job(job) for job in facts.jobs), key=canonical),
+            "end": end,
+        }
+    )
+
+
+def _position(row: LedgerRow) -> int:
+    return row.position
+
+
+def _turn(turn: TurnRecord) -> JsonObject:
+    return turn.model_dump(mode="json", exclude={"turn"})
+
+
+def _change(row: LedgerRow) -> JsonObject:
+    place = agents_place(row.cause) if row.cause_kind == "delivery" else None
+    return {
+        **row.model_dump(mode="json", exclude={"position", "cause"}),
+        "caused_by": list(place) if place else row.cause_kind,
+    }
+
+
+def _receipt(receipt: Receipt) -> JsonObject:
+    return receipt.model_dump(mode="json", exclude={"delivery_id"})
+
+
+def _job(job: Job) -> JsonObject:
+    return job.model_dump(mode="json", exclude={"job_id", "created_by"})
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A whole episode with its task and the world's tools: all that is needed to grade it again."""
+
+    task: Task
+    tools: tuple[ToolSpec, ...]
+    evidence: Evidence
+    grade: Grade
+
+
+_ROWS = ("deliveries", "ledger", "receipts", "jobs", "late", "before_drain", "changes", "initial")
+"""Parts of the facts that get a line for each of their rows, in this order."""
+
+
+def trace_lines(trace: Trace) -> Iterator[bytes]:
+    """The trace as canonical JSON Lines; equal traces give equal bytes.
+
+    A header, then a line for each turn and each row of the facts, then one each for task, tools, end and grade.
+    """
+    evidence = trace.evidence.model_dump(mode="json")
+    facts, turns = evidence.pop("facts"), evidence.pop("turns")
+    rows = {part: facts.pop(part) for part in _ROWS}
+    yield _line("header", {"format": FORMAT, "evidence": evidence, "facts": facts})
+    for part, values in {"turn": turns, **rows}.items():
+        for value in values:
+            yield _line(part, value)
+    yield _line("task", trace.task)
+    yield _line("tools", list(trace.tools))
+    yield _line("grade", trace.grade)
+
+
+def _line(line: str, value: Any) -> bytes:
+    return canonical({"line": line, "value": value}) + b"\n"
+
+
+def read_trace(lines: Iterable[bytes]) -> Trace:
+    """The trace of ``trace_lines``. Raises ``BadInput`` naming the line."""
+    parts: dict[str, list[Any]] = {"turn": [], **{part: [] for part in _ROWS}}
+    single: dict[str, Any] = {}
+    for number, line in enumerate(lines, start=1):
+        name, value = _parsed(number, line)
+        if name in parts:
+            parts[name].append(value)
+        else:
+            single[name] = value
+    if missing := sorted({"header", "task", "tools", "grade"} - single.keys()):
+        raise BadInput(f"the trace has no line {missing[0]!r}", field="trace", fix="it was cut; fetch it again")
+    if single["header"].get("format") != FORMAT:
+        raise BadInput(f"is of format {single['header'].get('format')!r}, not {FORMAT}", field="trace: header")
+    return _assembled(parts, single)
+
+
+def _parsed(number: int, line: bytes) -> tuple[str, Any]:
+    try:
+        parsed = json.loads(line)
+        name, value = parsed["line"], parsed["value"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise BadInput(f"is not a line of a trace: {error!r}", field=f"trace: line {number}") from None
+    if not isinstance(name, str) or (name in ("header", "task", "grade") and not isinstance(value, dict)):
+        raise BadInput("is not a line of a trace", field=f"trace: line {number}")
+    return name, value
+
+
+def _assembled(parts: Mapping[str, list[Any]], single: Mapping[str, Any]) -> Trace:
+    header = single["header"]
+    try:
+        facts = {**header["facts"], **{part: parts[part] for part in _ROWS}}
+        evidence = {**header["evidence"], "facts": facts, "turns": parts["turn"]}
+        return Trace(
+            task=_model(Task, single["task"]),
+            tools=tuple(_model(ToolSpec, tool) for tool in single["tools"]),
+            evidence=_model(Evidence, evidence),
+            grade=_model(Grade, single["grade"]),
+        )
+    except (ValidationError, TypeError, KeyError) as error:
+        raise BadInput(f"does not hold a trace: {error}", field="trace") from None
+
+
+def _model(kind: type[Any], value: Any) -> Any:
+    return kind.model_validate_json(canonical(value))
