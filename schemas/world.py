@@ -77,8 +77,9 @@ class Shown(Model):
 class DeliveryReply(Model):
     """The recorded outcome of a delivery.
 
-    ``committed`` says whether it changed the world; ``first`` and ``last`` bound its ledger rows (last < first
-    when there are none). ``fault`` names the planned fault that fired. ``now_s`` is the world's clock after it.
+    ``committed`` says whether it changed the world: an entity, or a job that it scheduled. ``first`` and ``last``
+    bound its ledger rows (last < first when there are none). ``fault`` names the planned fault that fired.
+    ``now_s`` is the world's clock after it.
     """
 
     delivery_id: str

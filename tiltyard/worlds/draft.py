@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from schemas.base import JsonValue, canonical
 from schemas.world import LeaseRequest
-from tiltyard.worlds.rows import CLOCK, Cause, Effect, RowKey, decoded
+from tiltyard.worlds.rows import CLOCK, JOBS, Cause, Effect, RowKey, decoded
 from tiltyard.worlds.store import Delivery, Namespace, Overlay, WorldTx
 from tiltyard.worlds.template_reader import TemplateReader
 
@@ -69,8 +69,8 @@ class Draft:
         self._written = {effect.row: Overlay(effect.after) for effect in self._effects}
 
     def changed_by(self, cause: Cause) -> bool:
-        """Whether this cause has changed an entity so far."""
-        return any(effect.cause == cause and not effect.row.system for effect in self._effects)
+        """Whether this cause has changed the world so far: an entity, or work that it put off until later."""
+        return any(effect.cause == cause and _counts(effect) for effect in self._effects)
 
     def commit(self, delivery: Delivery | None = None) -> None:
         """Hand everything to the transaction, with the delivery that it belongs to."""
@@ -91,3 +91,7 @@ class Draft:
     def _image(self, row: RowKey) -> bytes | None:
         overlay = self._overlay(row)
         return self.base.image(row.collection, row.key) if overlay is None else overlay.body
+
+
+def _counts(effect: Effect) -> bool:
+    return not effect.row.system or effect.row.collection == JOBS

@@ -1,0 +1,101 @@
+"""Messages to a running episode: stop, pause, resume, answer; and its status."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from schemas.decision import Decision
+from schemas.episode import End
+from schemas.task import Limits
+from schemas.view import View
+from tests.workflow.arena import Arena, arena, calls, honest, tally_task, until
+from tiltyard.episode.closing import unpack
+from tiltyard.errors import BadInput
+
+
+async def deliberate(view: View) -> Decision:
+    """Adds again and again, a tenth of a second apart."""
+    await asyncio.sleep(0.1)
+    return calls("add", name="apples", amount=view.turn + 1)
+
+
+def asking(view: View) -> Decision:
+    if view.turn == 0:
+        return Decision(ask="How many apples?")
+    observation = view.transcript[0].observations[0]
+    return Decision(submit={"status": observation.status, "heard": observation.content})
+
+
+async def heard(place: Arena, trace: str) -> object:
+    return unpack(await place.objects.get(trace)).turns[-1].decision.submit
+
+
+async def test_stop_ends_it_as_cancelled_with_its_effects_accounted_for(client: Client, tmp_path: Path) -> None:
+    async with arena(client, {"slow": deliberate}, tmp_path) as place, place.worker():
+        spec = await place.plan(tally_task(), "slow")
+        handle = await place.start(spec)
+        place.world.gates["answering"].reached.clear()
+        await place.world.gates["answering"].reached.wait()
+        await place.ground.stop(spec.episode_id, "enough")
+        await handle.result()
+        result = await place.outcome(spec)
+        assert (result.end, result.reason, result.validity) == (End.CANCELLED, "enough", "missing")
+        assert result.counts.effects >= 1
+        await place.assert_nothing_left(spec)
+
+
+async def test_pause_holds_at_a_turn_boundary_and_resume_goes_on(client: Client, tmp_path: Path) -> None:
+    async with arena(client, {"slow": deliberate}, tmp_path) as place, place.worker():
+        spec = await place.plan(tally_task(limits=Limits(turns=12)), "slow")
+        handle = await place.start(spec)
+        await place.ground.pause(spec.episode_id)
+        await until(lambda: _phase_is(place, spec.episode_id, "paused"))
+        turns = (await place.ground.status(spec.episode_id)).turns
+        with pytest.raises(BadInput, match="paused already"):
+            await place.ground.pause(spec.episode_id)
+        assert (await place.ground.status(spec.episode_id)).turns == turns
+        await place.ground.resume(spec.episode_id)
+        await handle.result()
+        assert (await place.outcome(spec)).counts.turns == 12
+
+
+async def _phase_is(place: Arena, episode_id: str, phase: str) -> bool:
+    return (await place.ground.status(episode_id)).phase == phase
+
+
+async def test_a_question_waits_for_its_answer(client: Client, tmp_path: Path) -> None:
+    async with arena(client, {"asking": asking}, tmp_path) as place, place.worker():
+        spec = await place.plan(tally_task(), "asking")
+        handle = await place.start(spec)
+        await until(lambda: _phase_is(place, spec.episode_id, "question"))
+        assert (await place.ground.status(spec.episode_id)).question == "How many apples?"
+        with pytest.raises(BadInput, match="not paused"):
+            await place.ground.resume(spec.episode_id)
+        await place.ground.answer(spec.episode_id, "seven")
+        await handle.result()
+        assert await heard(place, (await place.outcome(spec)).trace) == {"status": "ok", "heard": "seven"}
+
+
+async def test_a_question_that_nobody_answers_goes_on_in_time(client: Client, tmp_path: Path) -> None:
+    async with arena(client, {"asking": asking}, tmp_path) as place, place.worker():
+        result = await place.run(tally_task(limits=Limits(answer_s=0.2)), "asking")
+        assert await heard(place, result.trace) == {"status": "timeout", "heard": None}
+
+
+async def test_a_simulated_person_answers_at_once(client: Client, tmp_path: Path) -> None:
+    async with arena(client, {"asking": asking}, tmp_path) as place, place.worker():
+        result = await place.run(tally_task(answers=("three",)), "asking")
+        assert await heard(place, result.trace) == {"status": "ok", "heard": "three"}
+
+
+async def test_messages_to_what_has_ended_or_never_was_are_refused(client: Client, tmp_path: Path) -> None:
+    async with arena(client, {"honest": honest}, tmp_path) as place, place.worker():
+        spec = await place.plan(tally_task(), "honest")
+        await (await place.start(spec)).result()
+        with pytest.raises(BadInput, match="has ended"):
+            await place.ground.stop(spec.episode_id)
+        with pytest.raises(BadInput, match="no such episode"):
+            await place.ground.pause("e-nothing")
+        assert (await place.ground.status(spec.episode_id)).end is End.SUBMITTED
