@@ -35,7 +35,7 @@ class StockParams(Entity):
 class Amendment(Entity):
     """An existing approval changes in the given fields ``after_s`` seconds into the episode."""
 
-    kind: Literal["amend"] = "amend"
+    kind: Literal["amend"]
     after_s: AfterS
     approval_id: Id
     status: ApprovalStatus | None = None
