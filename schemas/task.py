@@ -54,11 +54,14 @@ class Step(Model):
 class Reference(Model):
     """A known good solution; ``name`` tells several apart.
 
-    ``tokens`` is what a good run of a model spends on it; 0 leaves tokens out of the efficiency.
+    ``tokens`` is what a good run of a model spends on it; 0 leaves tokens out of the efficiency. ``virtual_s`` is
+    the virtual time that it takes; 0 has it computed from the steps, and leaves it out of the efficiency where a
+    wait is known at run time only.
     """
 
     name: str = "reference"
     tokens: int = Field(default=0, ge=0)
+    virtual_s: int = Field(default=0, ge=0)
     steps: tuple[Step, ...] = Field(min_length=1)
 
 

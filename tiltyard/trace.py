@@ -1,10 +1,10 @@
 """What happened in an episode: its digest (I7), and its trace as canonical JSON Lines.
 
-The digest covers, in order, each turn's decision, calls, observations, planned faults and clock, then the world's
-changes and the end. Equal episodes have equal digests on any stack, disturbed or not, so it leaves out whatever
-belongs to one run: ids of episode, namespace and deliveries, generation, wall time, slices, retries, late writes
-and ledger positions. The engine's own rows are left out as rows, since they hold such ids, and what they say of the
-world is put in instead: receipts by operation id, and jobs with their due time and state.
+The digest covers the task's id, then in order each turn's decision, calls, observations, planned faults and clock,
+then the world's changes and the end. Equal episodes have equal digests on any stack, disturbed or not, so it leaves
+out whatever belongs to one run: ids of episode, namespace and deliveries, generation, wall time, slices, retries,
+late writes and ledger positions. The engine's own rows are left out as rows, since they hold such ids, and what they
+say of the world is put in instead: receipts by operation id, and jobs with their due time and state.
 """
 
 import json
@@ -33,6 +33,7 @@ def trace_digest(task: Task, facts: Facts, turns: Sequence[TurnRecord], end: End
     """Digest of what happened, independent of where and under which disturbances it ran."""
     return digest_of(
         {
+            "task": task.id,
             "turns": [_turn(turn) for turn in turns],
             "changes": [_change(row) for row in sorted(facts.ledger, key=_position) if not row.system],
             "receipts": sorted((_receipt(receipt) for receipt in facts.receipts), key=canonical),

@@ -1,5 +1,6 @@
 """Efficiency: what was used against what a reference solution uses."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -44,21 +45,26 @@ def used(trial: Trial) -> Figures:
 
 
 def reference_figures(reference: Reference, task: Task, tools: Mapping[str, ToolSpec]) -> Figures:
-    """What a reference uses: its calls, their costs, its waits, and the delays that the task plans."""
-    now_s, calls = 0, 0
-    seen: dict[str, int] = {}
+    """What a reference uses: its calls, and the virtual time that it declares or that its steps add up to."""
+    calls = sum(step.tool is not None for step in reference.steps)
+    return Figures(calls, reference.tokens, reference.virtual_s or _virtual_s(reference, task, tools))
+
+
+def _virtual_s(reference: Reference, task: Task, tools: Mapping[str, ToolSpec]) -> int:
+    """Costs of the calls, waits, and the delays that the task plans; 0 when a wait is known at run time only."""
+    now_s = 0
+    seen: Counter[str] = Counter()
     for step in reference.steps:
         if step.tool is None:
             continue
-        calls += 1
-        nth = seen[step.tool] = seen.get(step.tool, 0) + 1
-        fault = next(_firing(task.faults, step.tool, nth, now_s), None)
-        now_s += tools[step.tool].cost_s if step.tool in tools else 0
-        seconds = step.arguments.get("seconds")
-        if step.tool == WAIT_TOOL and isinstance(seconds, int) and not isinstance(seconds, bool):
-            now_s += seconds
-        now_s += fault.delay_s if fault is not None and fault.kind == "delay" else 0
-    return Figures(tool_calls=calls, tokens=reference.tokens, virtual_s=now_s)
+        seen[step.tool] += 1
+        fault = next(_firing(task.faults, step.tool, seen[step.tool], now_s), None)
+        waited_s = step.arguments.get("seconds", 0) if step.tool == WAIT_TOOL else 0
+        if not isinstance(waited_s, int):
+            return 0
+        delay_s = fault.delay_s if fault is not None and fault.kind == "delay" else 0
+        now_s += waited_s + delay_s + (tools[step.tool].cost_s if step.tool in tools else 0)
+    return now_s
 
 
 def _firing(faults: tuple[Fault, ...], tool: str, nth: int, now_s: int) -> Iterator[Fault]:

@@ -18,14 +18,17 @@ from tiltyard.errors import BadInput, BadTask
 from tiltyard.references import expressions, resolve, step_of
 from tiltyard.suite.explain import joined, nearest
 from tiltyard.suite.families import Suite
+from tiltyard.suite.practice import practise
+from tiltyard.worlds.builtin import with_engine_tools
 from tiltyard.worlds.kit import Tool, WorldKind
-
-ENGINE_TOOLS = ("wait", "get_receipt")
-"""Tools that the engine adds to every world."""
 
 
 def check_suite(suite: Suite, worlds: Mapping[str, WorldKind]) -> tuple[BadTask, ...]:
-    """Everything that is wrong with a suite's files and tasks; nothing is an empty tuple."""
+    """Everything that is wrong with a suite's files and tasks; nothing is an empty tuple.
+
+    A task that is well formed is also played, in this process: see ``practise``. Not to be called from a running
+    event loop.
+    """
     found: list[BadTask] = []
     for task in suite.each():
         if isinstance(task, BadTask):
@@ -33,19 +36,21 @@ def check_suite(suite: Suite, worlds: Mapping[str, WorldKind]) -> tuple[BadTask,
         elif task.world not in worlds:
             found.append(BadTask("no such world", field=joined(task.id, "world"), fix=nearest(task.world, worlds)))
         else:
-            found += check_task(task, worlds[task.world])
+            kind = worlds[task.world]
+            found += check_task(task, kind) or practise(task, kind)
     return tuple(found)
 
 
 def check_task(task: Task, kind: WorldKind) -> tuple[BadTask, ...]:
     """Everything that is wrong with one task of the world ``kind``, each with the field and the fix."""
+    kind = with_engine_tools(kind)
     problems = [*_tools(task, kind), *_template(task, kind), *_references(task, kind)]
     return tuple(BadTask(p.message, field=joined(task.id, p.field), fix=p.fix) for p in problems)
 
 
 def _tools(task: Task, kind: WorldKind) -> Iterator[BadInput]:
     """Every tool that a task names is the world's and, the allow-list aside, on the allow-list."""
-    known = {*kind.tools, *ENGINE_TOOLS}
+    known = set(kind.tools)
     for index, name in enumerate(task.tools):
         if name not in known:
             yield _unknown_tool(f"tools.{index}", name, known, "the world")
@@ -124,18 +129,18 @@ def _starting_rows(task: Task) -> Iterator[tuple[str, str, str | None]]:
 def _references(task: Task, kind: WorldKind) -> Iterator[BadInput]:
     offered = {name: tool for name, tool in kind.tools.items() if not task.tools or name in task.tools}
     for index, reference in enumerate(task.references):
-        yield from _reference(f"references.{index}.steps", reference, offered, set(task.tools))
+        yield from _reference(f"references.{index}.steps", reference, offered)
 
 
-def _reference(path: str, reference: Reference, tools: Mapping[str, Tool], allowed: set[str]) -> Iterator[BadInput]:
+def _reference(path: str, reference: Reference, tools: Mapping[str, Tool]) -> Iterator[BadInput]:
     named: set[str] = set()
     for index, step in enumerate(reference.steps):
         where = f"{path}.{index}"
         yield from _expressions(where, step, named)
         if step.tool is not None and step.tool in tools:
             yield from _arguments(f"{where}.arguments", step, tools[step.tool])
-        elif step.tool is not None and (step.tool not in ENGINE_TOOLS or (allowed and step.tool not in allowed)):
-            yield _unknown_tool(f"{where}.tool", step.tool, {*tools, *ENGINE_TOOLS}, "the task")
+        elif step.tool is not None:
+            yield _unknown_tool(f"{where}.tool", step.tool, set(tools), "the task")
         if step.name in named:
             yield BadInput(f"two steps are named {step.name!r}", field=f"{where}.name", fix="rename one")
         named |= {step.name} - {""}
