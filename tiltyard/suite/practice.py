@@ -1,0 +1,62 @@
+"""What only playing a task can show: doing nothing fails it, and its references solve it."""
+
+import asyncio
+from collections.abc import Iterator
+
+from schemas.episode import EpisodeResult
+from schemas.task import Task
+from tiltyard.episode.grading import examine
+from tiltyard.errors import BadTask, TiltyardError
+from tiltyard.policies.catalogue import open_script
+from tiltyard.suite.explain import joined
+from tiltyard.testing.memory_worlds import MemoryWorlds
+from tiltyard.testing.rehearse import rehearse
+from tiltyard.worlds.engine import Engine
+from tiltyard.worlds.kit import WorldKind
+
+IDLE = "do_nothing"
+"""The shipped script that gives up at once."""
+
+
+def practise(task: Task, kind: WorldKind) -> tuple[BadTask, ...]:
+    """Play a task in this process; what is wrong with it, and nothing when it is sound.
+
+    Doing nothing must not complete it, ``idle_passes`` must say what the grader finds, and every reference must
+    complete it and hold its process rules. Not to be called from a running event loop.
+    """
+    engine = Engine({kind.name: kind}, MemoryWorlds())
+    try:
+        return (*_idle(task, engine), *_references(task, engine))
+    except TiltyardError as error:
+        return (BadTask(f"cannot be played: {error}", field=task.id),)
+
+
+def _played(task: Task, script: str, engine: Engine) -> EpisodeResult:
+    evidence = asyncio.run(rehearse(task, open_script(script, task), engine, name=script))
+    return examine(task, evidence, engine.describe(task.world))
+
+
+def _idle(task: Task, engine: Engine) -> Iterator[BadTask]:
+    result = _played(task, IDLE, engine)
+    if result.score.completion:
+        yield BadTask("doing nothing completes the task", field=joined(task.id, "contracts"), fix="expect more")
+    for index, (contract, found) in enumerate(zip(task.contracts, result.contracts, strict=True)):
+        if contract.idle_passes != found.passed:
+            yield BadTask(
+                f"doing nothing {'passes' if found.passed else 'fails'} the contract {found.name}",
+                field=joined(task.id, f"contracts.{index}.idle_passes"),
+                fix=f"set it to {str(found.passed).lower()}",
+            )
+
+
+def _references(task: Task, engine: Engine) -> Iterator[BadTask]:
+    for index, reference in enumerate(task.references):
+        result = _played(task, f"reference:{reference.name}", engine)
+        failed = [f"{one.name}: {one.why[0]}" for one in result.contracts if not one.passed]
+        if failed:
+            why = f"the reference does not complete the task: {'; '.join(failed)}"
+        elif result.score.process < 1:
+            why = "the reference breaks a process rule of its own task"
+        else:
+            continue
+        yield BadTask(why, field=joined(task.id, f"references.{index}"))
