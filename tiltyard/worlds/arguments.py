@@ -2,15 +2,32 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from schemas.base import JsonObject, digest_of
+from schemas.base import JsonObject, canonical, digest_of
 from schemas.world import Shown
+from tiltyard.errors import BadInput
 from tiltyard.worlds.kit import Tool
 
 SHOWN_PROBLEMS = 5
 
 OPERATION_ID = "operation_id"
+
+ARGUMENTS: TypeAdapter[JsonObject] = TypeAdapter(JsonObject)
+
+
+def wire_form(arguments: JsonObject) -> bytes:
+    """Arguments as canonical JSON. Raises ``BadInput`` for what could not be read back from it."""
+    try:
+        body = canonical(arguments)
+        ARGUMENTS.validate_json(body)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(
+            "they cannot be sent as JSON",
+            field="arguments",
+            fix="leave out numbers of thousands of digits, hundreds of levels and half characters (surrogates)",
+        ) from error
+    return body
 
 
 def parse(tool: Tool, arguments: JsonObject) -> BaseModel | Shown:

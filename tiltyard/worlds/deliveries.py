@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
-from schemas.base import canonical, digest_of
+from schemas.base import sha256
 from schemas.world import DeliveryReply, DeliveryRequest
 from schemas.world import LateWrite as LateWriteRow
-from tiltyard.errors import BadInput, DeliveryConflict, LateWrite
+from tiltyard.errors import DeliveryConflict, LateWrite
 from tiltyard.worlds import waiting
+from tiltyard.worlds.arguments import wire_form
 from tiltyard.worlds.desk import Desk, known
 from tiltyard.worlds.execution import execute
 from tiltyard.worlds.in_flight import InFlight
@@ -15,10 +16,17 @@ from tiltyard.worlds.store import Delivery, Namespace, NamespaceState, WorldStor
 
 @dataclass(frozen=True)
 class Sent:
-    """A request with its digest, which tells one request from another under the same id."""
+    """A request with its arguments' canonical bytes, and the digest that tells one request from another."""
 
     request: DeliveryRequest
+    arguments: bytes
     digest: str
+
+    @classmethod
+    def of(cls, request: DeliveryRequest) -> "Sent":
+        """Raises ``BadInput`` for arguments that cannot be recorded."""
+        arguments = wire_form(request.arguments)
+        return cls(request, arguments, sha256(request.tool.encode("utf-8", "surrogatepass") + b"\x00" + arguments))
 
 
 class Deliveries:
@@ -29,7 +37,7 @@ class Deliveries:
 
     def call(self, request: DeliveryRequest) -> DeliveryReply:
         """See ``tiltyard.ports.World.call``."""
-        sent = Sent(request, _digest(request))
+        sent = Sent.of(request)
         with self._in_flight.call(request.namespace):
             reply = None
             while reply is None:
@@ -83,7 +91,7 @@ class Deliveries:
             ordinal=namespace.deliveries + 1,
             request_digest=sent.digest,
             tool=sent.request.tool,
-            arguments=canonical(sent.request.arguments),
+            arguments=sent.arguments,
             reply=executed.reply,
             wait=executed.wait,
         )
@@ -98,14 +106,3 @@ class Deliveries:
             current_generation=namespace.fence,
         )
         tx.log_late(namespace.name, late, sent.digest)
-
-
-def _digest(request: DeliveryRequest) -> str:
-    try:
-        return digest_of([request.tool, request.arguments])
-    except (ValueError, RecursionError) as error:
-        raise BadInput(
-            f"cannot be written as JSON: {error}",
-            field="arguments",
-            fix="leave out numbers of thousands of digits and nesting of hundreds of levels",
-        ) from error

@@ -16,15 +16,17 @@ class Desk:
 
     def __init__(self, worlds: Mapping[str, WorldKind], templates: Templates) -> None:
         self._worlds = worlds
+        self._kinds: dict[str, WorldKind] = {}
         self.templates = templates
 
     def kind(self, world: str) -> WorldKind:
         """Raises ``BadInput`` for an unknown world."""
-        found = self._worlds.get(world)
-        if found is None:
+        if world not in self._worlds:
             known = ", ".join(sorted(self._worlds)) or "none"
             raise BadInput(f"there is no world {world!r}", field="world", fix=f"known worlds: {known}")
-        return with_engine_tools(found)
+        if world not in self._kinds:
+            self._kinds[world] = with_engine_tools(self._worlds[world])
+        return self._kinds[world]
 
     def reader(self, world: str, template: TemplateRef) -> TemplateReader:
         return self.templates.reader(self.kind(world), template)

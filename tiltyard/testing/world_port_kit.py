@@ -1,0 +1,185 @@
+"""What every ``World`` must do, wherever its engine is: the conformance kit of the port.
+
+Subclass ``WorldPortKit`` in a test module and give it a ``world`` fixture that serves the tally world.
+"""
+
+import asyncio
+
+import pytest
+
+from schemas.base import JsonObject
+from schemas.fault import Fault
+from schemas.world import DeliveryReply, DrainReport, Lease, TemplateRef
+from tiltyard.errors import BadInput, DeliveryConflict, LateWrite, NotPristine
+from tiltyard.ports import World
+from tiltyard.testing.engine_bench import delivery_request, lease_request
+
+DEEP: JsonObject = {}
+for _ in range(220):
+    DEEP = {"deeper": DEEP}
+
+
+async def add(world: World, lease: Lease, delivery_id: str, amount: int = 1) -> DeliveryReply:
+    return await world.call(delivery_request(lease, delivery_id, "add", name="apples", amount=amount))
+
+
+async def give_back(world: World, lease: Lease) -> bool:
+    await world.seal(lease.namespace, lease.generation)
+    await world.drain(lease.namespace, lease.generation)
+    return await world.recycle(lease.namespace, lease.generation)
+
+
+class WorldPortKit:
+    """The tests."""
+
+    async def test_tools_are_described_with_the_engine_s_own(self, world: World) -> None:
+        tools = {tool.name: tool for tool in await world.describe("tally")}
+        assert {"add", "read", "wait", "get_receipt"} <= tools.keys()
+        assert tools["add"].writes
+        with pytest.raises(BadInput, match="tally") as caught:
+            await world.describe("atlantis")
+        assert caught.value.field == "world"
+
+    async def test_the_same_owner_gets_the_same_lease_and_another_one_another(self, world: World) -> None:
+        first = await world.lease(lease_request("ep-1"))
+        assert await world.lease(lease_request("ep-1")) == first
+        second = await world.lease(lease_request("ep-2"))
+        assert second.namespace != first.namespace
+        assert second.state_digest == first.state_digest
+        assert await world.leases() == (first, second)
+        with pytest.raises(BadInput, match="ep-1 holds") as caught:
+            await world.lease(lease_request("ep-1", seed=1))
+        assert caught.value.field == "owner"
+
+    async def test_bad_lease_requests_name_the_field(self, world: World) -> None:
+        bad = {
+            "world": lease_request(world="atlantis"),
+            "tools": lease_request(tools=("add", "subtract")),
+            "faults": lease_request(faults=(Fault(tool="subtract", kind="commit_then_drop"),)),
+            "template.name": lease_request(template=TemplateRef(name="none")),
+            "template.params.size": lease_request(template=TemplateRef(params={"size": -1})),
+        }
+        for field, request in bad.items():
+            with pytest.raises(BadInput) as caught:
+                await world.lease(request)
+            assert caught.value.field == field
+            assert caught.value.fix
+        assert await world.leases() == ()
+
+    async def test_a_delivery_takes_effect_once(self, world: World) -> None:
+        lease = await world.lease(lease_request())
+        replies = await asyncio.gather(*(add(world, lease, "d1") for _ in range(4)))
+        assert len(set(map(DeliveryReply.model_dump_json, replies))) == 1
+        assert (replies[0].committed, replies[0].shown.content) == (
+            True,
+            {"name": "apples", "total": 1, "amounts": [1]},
+        )
+        with pytest.raises(DeliveryConflict):
+            await add(world, lease, "d1", amount=2)
+
+    async def test_nothing_takes_effect_after_the_seal(self, world: World) -> None:
+        lease = await world.lease(lease_request())
+        await add(world, lease, "d1")
+        for _ in range(2):
+            await world.seal(lease.namespace, lease.generation)
+        for delivery_id in ("d1", "d2", "d2"):
+            with pytest.raises(LateWrite, match=delivery_id):
+                await add(world, lease, delivery_id)
+        facts = await world.facts(lease.namespace, lease.generation, ["tallies"])
+        assert [one.delivery_id for one in facts.deliveries] == ["d1"]
+        assert [(late.delivery_id, late.current_generation) for late in facts.late] == [
+            ("d1", lease.generation + 1),
+            ("d2", lease.generation + 1),
+        ]
+        assert [row.key for row in facts.initial] == ["apples", "pears"]
+        assert [change.after for change in facts.changes] == [{"name": "apples", "total": 1, "amounts": [1]}]
+
+    async def test_a_drain_cancels_what_is_pending_and_says_the_same_again(self, world: World) -> None:
+        lease = await world.lease(lease_request())
+        with pytest.raises(BadInput, match="seal"):
+            await world.drain(lease.namespace, lease.generation)
+        await world.call(delivery_request(lease, "d1", "add_later", name="apples", after_s=60))
+        await world.seal(lease.namespace, lease.generation)
+        report = await world.drain(lease.namespace, lease.generation)
+        assert report == DrainReport(jobs_found=1, jobs_cancelled=1)
+        assert await world.drain(lease.namespace, lease.generation) == report
+        facts = await world.facts(lease.namespace, lease.generation, [])
+        assert [job.state for job in facts.jobs] == ["cancelled"]
+        assert facts.changes == ()
+
+    async def test_facts_need_the_seal(self, world: World) -> None:
+        lease = await world.lease(lease_request())
+        with pytest.raises(BadInput, match="seal it first"):
+            await world.facts(lease.namespace, lease.generation, [])
+        with pytest.raises(BadInput) as caught:
+            await world.facts(lease.namespace, lease.generation + 1, [])
+        assert caught.value.field == "generation"
+
+    async def test_a_namespace_comes_back_pristine_under_a_new_generation(self, world: World) -> None:
+        first = await world.lease(lease_request("ep-1"))
+        await add(world, first, "d1")
+        assert await give_back(world, first)
+        assert await world.leases() == ()
+        second = await world.lease(lease_request("ep-2"))
+        assert (second.namespace, second.state_digest) == (first.namespace, first.state_digest)
+        assert second.generation > first.generation + 1
+        assert (await add(world, second, "d1")).first == 1
+        with pytest.raises(LateWrite):
+            await add(world, first, "d9")
+        facts_of = await world.call(delivery_request(second, "d2", "read", name="apples"))
+        assert facts_of.shown.content == {"name": "apples", "total": 1, "amounts": [1]}
+
+    async def test_calls_that_mean_another_generation_do_nothing(self, world: World) -> None:
+        first = await world.lease(lease_request("ep-1"))
+        assert await give_back(world, first)
+        second = await world.lease(lease_request("ep-2"))
+        await world.seal(first.namespace, first.generation)
+        assert await world.drain(first.namespace, first.generation) == DrainReport()
+        assert await world.recycle(first.namespace, first.generation)
+        await world.quarantine(first.namespace, first.generation, "mistaken")
+        assert (await add(world, second, "d1")).committed
+        for call in (world.seal, world.drain, world.recycle):
+            with pytest.raises(BadInput, match="no namespace"):
+                await call("ns-999999", 1)
+
+    async def test_a_namespace_that_was_not_drained_is_never_used_again(self, world: World) -> None:
+        first = await world.lease(lease_request("ep-1"))
+        await world.seal(first.namespace, first.generation)
+        assert not await world.recycle(first.namespace, first.generation)
+        assert not await world.recycle(first.namespace, first.generation)
+        assert await world.leases() == ()
+        assert (await world.lease(lease_request("ep-2"))).namespace != first.namespace
+
+    async def test_a_quarantine_ends_the_lease(self, world: World) -> None:
+        first = await world.lease(lease_request("ep-1"))
+        for _ in range(2):
+            await world.quarantine(first.namespace, first.generation, "unknown outcome")
+        with pytest.raises(LateWrite):
+            await add(world, first, "d1")
+        assert not await world.recycle(first.namespace, first.generation)
+        assert (await world.lease(lease_request("ep-1"))).namespace != first.namespace
+
+    async def test_arguments_that_cannot_be_recorded_are_refused_by_name(self, world: World) -> None:
+        lease = await world.lease(lease_request())
+        arguments: list[JsonObject] = [DEEP, {"name": "\ud800"}, {"amount": 10**5_000}]
+        for number, bad in enumerate(arguments):
+            with pytest.raises(BadInput) as caught:
+                await world.call(delivery_request(lease, f"d{number}", "add", **bad))
+            assert caught.value.field == "arguments"
+
+    async def test_errors_that_are_not_the_caller_s_keep_their_type(self, broken_world: World) -> None:
+        lease = await broken_world.lease(lease_request("ep-1"))
+        await broken_world.call(delivery_request(lease, "d1", "scribble", name="apples"))
+        with pytest.raises(NotPristine, match="changed in memory"):
+            await broken_world.lease(lease_request("ep-2"))
+
+    async def test_large_episodes_come_whole(self, world: World) -> None:
+        lease = await world.lease(lease_request())
+        for number in range(3):
+            name = f"{number}" + "é" * 10
+            await world.call(delivery_request(lease, f"d{number}", "add", name=name, filler="x" * 900_000))
+            await world.call(delivery_request(lease, f"e{number}", "add", name=name))
+        await world.seal(lease.namespace, lease.generation)
+        facts = await world.facts(lease.namespace, lease.generation, ["tallies"])
+        assert len(facts.deliveries) == 6
+        assert len(facts.changes) == 3
