@@ -31,6 +31,7 @@ from tiltyard.testing.memory_records import MemoryRecords
 from tiltyard.testing.memory_worlds import MemoryWorlds
 from tiltyard.testing.tally_world import TALLY
 from tiltyard.worlds.engine import Engine
+from tiltyard.worlds.kit import WorldKind
 from workers.assembly import WORKFLOWS, Parts, activities_of, worker_of
 from workers.chains import TemporalChains
 from workers.ground import Ground, new_episode_id
@@ -168,10 +169,12 @@ async def until(condition: object, seconds: float = 30) -> None:
 
 
 @asynccontextmanager
-async def arena(client: Client, policies: Mapping[str, Act], home: Path) -> AsyncIterator[Arena]:
-    """An arena whose worker runs on a queue of its own."""
+async def arena(
+    client: Client, policies: Mapping[str, Act], home: Path, world: WorldKind = TALLY
+) -> AsyncIterator[Arena]:
+    """An arena with one world, whose worker runs on a queue of its own."""
     settings = Settings(home=home, runtime=home, call_deadline=timedelta(seconds=5), tuning=QUICK)
-    engine = Engine({"tally": TALLY}, MemoryWorlds())
+    engine = Engine({world.name: world}, MemoryWorlds())
     place = Arena(
         client=client,
         settings=settings,

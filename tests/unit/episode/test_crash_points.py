@@ -1,0 +1,218 @@
+"""I1, I2: an episode that crashes at any one step has the same effects, once, and the same trace digest."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from schemas.contract import ExpectedChange, Outcome, StateContract
+from schemas.decision import Call, Decision
+from schemas.episode import EpisodeSpec, PolicySpec
+from schemas.fault import Fault
+from schemas.slice import CloseRequest, LeaseRef, SliceReport, SliceRequest
+from schemas.start import LeaseOrder
+from schemas.task import Reference, Settle, Step, Task
+from schemas.view import View
+from tiltyard.episode.closing import Closer, unpack
+from tiltyard.episode.delivery import Reconciler
+from tiltyard.episode.leasing import Leasing
+from tiltyard.episode.slices import SliceRunner
+from tiltyard.episode.tasks import TaskShelf
+from tiltyard.ports import Journal, World
+from tiltyard.testing.local_world import LocalWorld
+from tiltyard.testing.memory_journal import MemoryJournal
+from tiltyard.testing.memory_objects import MemoryObjects
+from tiltyard.testing.memory_policies import MemoryPolicies
+from tiltyard.testing.memory_worlds import MemoryWorlds
+from tiltyard.testing.tally_world import TALLY
+from tiltyard.trace import trace_digest
+from tiltyard.worlds.engine import Engine
+
+TASK = Task(
+    id="tally/add/1",
+    world="tally",
+    instruction="Add to the apples.",
+    faults=(Fault(tool="add", kind="commit_then_drop", nth=2),),
+    settle=Settle(limit_s=3600),
+    contracts=(
+        StateContract(outcomes=(Outcome(changes=(ExpectedChange(collection="tallies", change="updated"),)),)),
+    ),
+    references=(Reference(steps=(Step(submit={}),)),),
+)
+
+
+class Crashed(Exception):
+    """The process died here."""
+
+
+@dataclass
+class Fuse:
+    """Blows at the ``at``-th step it is asked at, once; counts the steps."""
+
+    at: int = -1
+    steps: int = 0
+    names: list[str] = field(default_factory=list)
+
+    def step(self, name: str) -> None:
+        self.names.append(name)
+        self.steps += 1
+        if self.steps - 1 == self.at:
+            raise Crashed(name)
+
+
+class Crashing:
+    """A port whose every method may crash before it does anything, and after it has done it."""
+
+    def __init__(self, port: object, fuse: Fuse) -> None:
+        self._port = port
+        self._fuse = fuse
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._port, name)
+
+        async def crashing(*arguments: object) -> object:
+            self._fuse.step(f"before {name}")
+            answer = await method(*arguments)
+            self._fuse.step(f"after {name}")
+            return answer
+
+        return crashing
+
+
+def policy(view: View) -> Decision:
+    """Two calls in one turn, a lost reply, a retry under the same operation id, work put off, an answer."""
+    plan: tuple[Decision, ...] = (
+        Decision(calls=(_add(1), _add(2, "op-2"))),
+        Decision(calls=(_add(2, "op-2"),), memo={"asked": view.turn}),
+        Decision(calls=(Call(tool="add_later", arguments={"name": "pears", "after_s": 600}),)),
+        Decision(submit={"memo": view.memo}),
+    )
+    return plan[view.turn]
+
+
+def _add(amount: int, operation: str | None = None) -> Call:
+    arguments = {"name": "apples", "amount": amount, **({"operation_id": operation} if operation else {})}
+    return Call.model_validate({"tool": "add", "arguments": arguments})
+
+
+async def episode(fuse: Fuse, engine: Engine, slice_turns: int) -> tuple[str, int]:
+    """Run one episode to its evidence; whoever crashes is started again. (trace digest, effects on apples)."""
+    journal: Journal = Crashing(MemoryJournal(), fuse)
+    world: World = Crashing(LocalWorld(engine), fuse)
+    objects = MemoryObjects()
+    shelf = TaskShelf(objects)
+    policies = MemoryPolicies({"policy": policy})
+    reconciler = Reconciler(world, timedelta(seconds=5))
+    runner = SliceRunner(world, reconciler, journal, policies, shelf.load, lambda _: fuse.step("committed"))
+    spec = EpisodeSpec(
+        episode_id="e-1",
+        task_id=TASK.id,
+        task_digest=await shelf.store(TASK),
+        world="tally",
+        policy=PolicySpec(target="policy"),
+        limits=TASK.limits,
+    )
+    attempts = (f"attempt-{number}" for number in itertools.count())
+    leasing = Leasing(world, reconciler, shelf.load, "cluster", "default")
+    order = LeaseOrder(spec=spec, first_run_id="run-1")
+    lease = await restarted(lambda: leasing.lease(order, "episode/e-1"))
+    report = await _turns(runner, spec, lease, attempts, slice_turns)
+    assert report.ending is not None
+    closer = Closer(world, reconciler, journal, objects, policies, shelf.load)
+    request = CloseRequest(spec=spec, lease=lease, ending=report.ending)
+    closed = await restarted(lambda: closer.close(request))
+    evidence = unpack(await objects.get(closed.evidence))
+    assert_every_row_has_one_cause(evidence.facts.ledger, {d.delivery_id for d in evidence.facts.deliveries})
+    effects = sum(not row.system and row.cause_kind == "delivery" for row in evidence.facts.ledger)
+    return trace_digest(TASK, evidence.facts, evidence.turns, evidence.ending.end), effects
+
+
+async def _turns(
+    runner: SliceRunner, spec: EpisodeSpec, lease: LeaseRef, attempts: Iterator[str], slice_turns: int
+) -> SliceReport:
+    for slice_no in itertools.count():
+        request = SliceRequest(
+            spec=spec,
+            lease=lease,
+            run_id="run-1",
+            slice_no=slice_no,
+            seconds=60,
+            max_turns=slice_turns,
+            wall_left_s=600,
+        )
+        report: SliceReport = await restarted(lambda request=request: runner.run(request, next(attempts)))
+        if report.reason == "end":
+            return report
+    raise AssertionError
+
+
+async def restarted(attempt: Any) -> Any:
+    """Do it; when it crashes, do it again, as Temporal would."""
+    try:
+        return await attempt()
+    except Crashed:
+        return await attempt()
+
+
+def assert_every_row_has_one_cause(ledger: Sequence[Any], deliveries: set[str]) -> None:
+    for row in ledger:
+        assert (row.cause in deliveries) == (row.cause_kind == "delivery"), row
+
+
+@pytest.mark.parametrize("slice_turns", [1, 10])
+async def test_a_crash_at_any_step_changes_nothing(slice_turns: int) -> None:
+    calm = Fuse()
+    undisturbed = await episode(calm, Engine({"tally": TALLY}, MemoryWorlds()), slice_turns)
+    assert undisturbed[1] == 2
+    assert calm.steps > 40
+    for at in range(calm.steps):
+        fuse = Fuse(at)
+        outcome = await episode(fuse, Engine({"tally": TALLY}, MemoryWorlds()), slice_turns)
+        assert outcome == undisturbed, f"a crash {fuse.names[at]} (step {at}) made a difference"
+
+
+class Forgetful:
+    """A journal that loses what is not finished: the sabotage that the test above must catch."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
+
+    async def read(self, episode_id: str, generation: int) -> Any:
+        turns = await self._journal.read(episode_id, generation)
+        return turns[:1]
+
+
+async def test_a_journal_that_forgets_is_caught() -> None:
+    """With turns forgotten the policy is asked again, and the world refuses one delivery with two requests."""
+    journal = Forgetful(MemoryJournal())
+    engine = Engine({"tally": TALLY}, MemoryWorlds())
+    objects = MemoryObjects()
+    shelf = TaskShelf(objects)
+    seen: list[int] = []
+
+    def wavering(view: View) -> Decision:
+        seen.append(view.turn)
+        return Decision(calls=(_add(len(seen)),)) if len(seen) < 4 else Decision(submit={})
+
+    world = LocalWorld(engine)
+    reconciler = Reconciler(world, timedelta(seconds=1))
+    runner = SliceRunner(world, reconciler, journal, MemoryPolicies({"policy": wavering}), shelf.load)
+    spec = EpisodeSpec(
+        episode_id="e-1",
+        task_id=TASK.id,
+        task_digest=await shelf.store(TASK),
+        world="tally",
+        policy=PolicySpec(target="policy"),
+        limits=TASK.limits,
+    )
+    leasing = Leasing(world, reconciler, shelf.load, "cluster", "default")
+    lease = await leasing.lease(LeaseOrder(spec=spec, first_run_id="run-1"), "episode/e-1")
+    report = await _turns(runner, spec, lease, iter("abcdefgh"), 2)
+    assert report.ending is not None
+    assert report.ending.end == "environment_error"

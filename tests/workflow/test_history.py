@@ -1,0 +1,90 @@
+"""Workflow history grows with slices, not with bytes (I10), and a long episode continues as new."""
+
+from pathlib import Path
+
+from temporalio.client import Client, WorkflowHandle
+
+from schemas.contract import AnswerContract
+from schemas.decision import Decision
+from schemas.episode import End
+from schemas.slice import Summary
+from schemas.start import Tuning
+from schemas.task import Limits, Reference, Step, Task
+from schemas.view import View
+from tests.workflow.arena import arena, calls
+from tiltyard.testing.memory_policies import Act
+from tiltyard.worlds.kit import State, Template, WorldKind, tool
+from workflows.episode import EpisodeWorkflow
+
+TURNS = 20
+
+
+@tool()
+def blob(state: State, size: int, turn: int) -> str:
+    """A text of that many characters."""
+    return "x" * size
+
+
+BLOBS = WorldKind.of("blobs", "Texts of any size.", (blob,), lambda name, params: Template.of({}))
+
+
+def blobs_task(limits: Limits) -> Task:
+    return Task(
+        id="blobs/read/1",
+        world="blobs",
+        instruction="Read.",
+        limits=limits,
+        contracts=(AnswerContract(looked_up=("blob",)),),
+        references=(Reference(steps=(Step(submit={}),)),),
+    )
+
+
+def reading(size: int, turns: int) -> Act:
+    def act(view: View) -> Decision:
+        return Decision(submit={}) if view.turn == turns else calls("blob", size=size, turn=view.turn)
+
+    return act
+
+
+async def bytes_per_slice(handle: WorkflowHandle[EpisodeWorkflow, Summary], slices: int) -> float:
+    history = await handle.fetch_history()
+    return sum(event.ByteSize() for event in history.events) / slices
+
+
+async def test_history_bytes_per_slice_do_not_grow_with_observations(client: Client, tmp_path: Path) -> None:
+    sizes = {"1 KB": 1_000, "1 MB": 1_000_000}
+    policies = {name: reading(size, TURNS) for name, size in sizes.items()}
+    measured: dict[str, float] = {}
+    async with arena(client, policies, tmp_path, BLOBS) as place, place.worker():
+        for name in sizes:
+            limits = Limits(turns=TURNS + 1, observation_bytes=2_000_000)
+            spec = await place.plan(blobs_task(limits), name)
+            handle = await place.start(spec, Tuning(slice_turns=1))
+            await handle.result()
+            assert (await place.outcome(spec)).end is End.SUBMITTED
+            measured[name] = await bytes_per_slice(handle, TURNS + 1)
+    print(f"history bytes per slice: {measured}")
+    assert abs(measured["1 MB"] / measured["1 KB"] - 1) < 0.01  # ids and times differ by a few bytes
+
+
+async def test_1000_turns_in_slices_of_one_continue_as_new(client: Client, tmp_path: Path) -> None:
+    turns = 999
+    async with arena(client, {"long": reading(100, turns)}, tmp_path, BLOBS) as place, place.worker():
+        spec = await place.plan(blobs_task(Limits(turns=1_100, tool_calls=1_100)), "long")
+        handle = await place.start(spec, Tuning(slice_turns=1, slices_per_run=400))
+        await handle.result()
+        result = await place.outcome(spec)
+        assert (result.end, result.counts.turns) == (End.SUBMITTED, turns + 1)
+        runs = await _runs(client, handle.id)
+        assert runs == 3
+        await place.assert_nothing_left(spec)
+
+
+async def _runs(client: Client, workflow_id: str) -> int:
+    """The runs of a chain, followed from the newest to the first."""
+    run_id, runs = (await client.get_workflow_handle(workflow_id).describe()).run_id, 0
+    while run_id:
+        runs += 1
+        history = await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
+        run_id = history.events[0].workflow_execution_started_event_attributes.continued_execution_run_id
+    return runs
