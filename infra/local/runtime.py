@@ -27,7 +27,7 @@ def runtime_folder(home: Path) -> Path:
     """
     try:
         return Path(StackPaths(home).runtime.read_text().strip())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return _named(home)
 
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stack_yard import FAKE, QUICK, Yard, eventually
 
 from infra.local.config import StackConfig
 from infra.local.processes import alive
 from infra.local.runtime import runtime_folder
 from infra.local.stack import look
+from tests.unit.stack.stack_yard import FAKE, QUICK, Yard, eventually
 
 
 @pytest.fixture

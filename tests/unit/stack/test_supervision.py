@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from stack_yard import QUICK, Yard, eventually
 
 from infra.local.processes import ProcessId, alive, end, identify
 from infra.local.stack import look
 from infra.local.state import read_state
+from tests.unit.stack.stack_yard import QUICK, Yard, eventually
 from tiltyard.errors import StackFailed
 
 

@@ -1,0 +1,133 @@
+"""What ``tiltyard doctor`` looks at. Each check says what it found and, for a problem, how to mend it."""
+
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+
+from infra.local.children import connects
+from infra.local.paths import StackPaths
+from infra.local.runtime import runtime_problem
+from infra.local.state import read_state
+from infra.local.temporal import temporal_binary
+from schemas.base import Model
+from tiltyard.errors import TiltyardError
+from workers.settings import Settings
+
+LEAST_FREE_BYTES = 512 * 1024 * 1024
+
+
+class Check(Model):
+    """One line of the doctor's report."""
+
+    name: str
+    ok: bool
+    detail: str
+    fix: str = ""
+
+
+def python_version(settings: Settings) -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Check(name="python", ok=sys.version_info >= (3, 11), detail=version, fix="")
+
+
+def temporal_program(settings: Settings) -> Check:
+    name = "temporal program"
+    try:
+        binary = temporal_binary()
+        said = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=30, check=True).stdout
+    except (TiltyardError, OSError, subprocess.SubprocessError) as error:
+        return Check(name=name, ok=False, detail=str(error), fix="run `make setup`")
+    return Check(name=name, ok=True, detail=said.strip())
+
+
+def data_folder(settings: Settings) -> Check:
+    name, home = "data folder", settings.home
+    existing = next(folder for folder in (home, *home.parents) if folder.exists())
+    try:
+        probe = existing / ".tiltyard-doctor"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        why = f"{existing} cannot be written to ({error.strerror})"
+        return Check(name=name, ok=False, detail=why, fix="choose another one with --home or TILTYARD_HOME")
+    free = shutil.disk_usage(existing).free
+    detail = f"{home}, {free / 1e9:.1f} GB free"
+    ok = free >= LEAST_FREE_BYTES
+    return Check(
+        name=name, ok=ok, detail=detail, fix="" if ok else "free at least 0.5 GB, or choose another --home"
+    )
+
+
+def runtime_folder_usable(settings: Settings) -> Check:
+    name, folder = "runtime folder", settings.runtime
+    problem = runtime_problem(folder) if folder.exists() or folder.is_symlink() else ""
+    fix = f"remove {folder}, or set TILTYARD_RUNTIME to another short folder" if problem else ""
+    return Check(name=name, ok=not problem, detail=f"{folder} {problem}".strip(), fix=fix)
+
+
+def stack_processes(settings: Settings) -> Check:
+    name = "stack"
+    state = read_state(StackPaths(settings.home).state)
+    if state is None:
+        return Check(name=name, ok=True, detail="not running; the first command that needs it starts it")
+    if not state.running:
+        killed = state.phase in ("starting", "ready", "stopping")
+        if killed or state.phase == "failed":
+            why = "was killed" if killed else state.message
+            return Check(name=name, ok=False, detail=why, fix="`tiltyard up` repairs it; `tiltyard logs` says more")
+        return Check(name=name, ok=True, detail=f"not running: {state.message}")
+    bad = [f"{one.name} is {one.state} ({one.detail})" for one in state.processes if one.state != "ready"]
+    if bad:
+        return Check(name=name, ok=False, detail="; ".join(bad), fix="see `tiltyard logs`; then `tiltyard down`")
+    restarts = sum(one.restarts for one in state.processes)
+    return Check(name=name, ok=True, detail=f"{len(state.processes)} processes ready, {restarts} restarts")
+
+
+def temporal_reachable(settings: Settings) -> Check:
+    name = "Temporal server"
+    state = read_state(StackPaths(settings.home).state)
+    if state is None or not state.running:
+        return Check(name=name, ok=True, detail="not running")
+    host, _, port = state.address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, ValueError) as error:
+        return Check(name=name, ok=False, detail=f"{state.address}: {error}", fix="see `tiltyard logs temporal`")
+    return Check(name=name, ok=True, detail=f"answers at {state.address}")
+
+
+def world_reachable(settings: Settings) -> Check:
+    name = "world server"
+    state = read_state(StackPaths(settings.home).state)
+    if state is None or not state.running:
+        return Check(name=name, ok=True, detail="not running")
+    ok = connects(settings.world_socket)
+    detail = f"{'answers' if ok else 'does not answer'} at {settings.world_socket}"
+    return Check(name=name, ok=ok, detail=detail, fix="" if ok else "see `tiltyard logs world`")
+
+
+CHECKS: tuple[Callable[[Settings], Check], ...] = (
+    python_version,
+    temporal_program,
+    data_folder,
+    runtime_folder_usable,
+    stack_processes,
+    temporal_reachable,
+    world_reachable,
+)
+
+
+def all_checks(settings: Settings) -> tuple[Check, ...]:
+    """Every check; one that fails in an unforeseen way is itself a problem to report."""
+    return tuple(_done(check, settings) for check in CHECKS)
+
+
+def _done(check: Callable[[Settings], Check], settings: Settings) -> Check:
+    try:
+        return check(settings)
+    except (OSError, sqlite3.Error) as error:
+        name = check.__name__.replace("_", " ")
+        return Check(name=name, ok=False, detail=str(error), fix="see `tiltyard logs`")

@@ -1,0 +1,95 @@
+"""The program ``tiltyard``. Commands are loaded when they are used, so that ``--help`` answers at once."""
+
+import sys
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ops.cli.failures import Crashed, crash, report
+from tiltyard.errors import TiltyardError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("ops.cli.demo:demo", "Run the main job: lost replies and killed workers, and nothing lost."),
+    "run": ("ops.cli.run:run", "Run tasks with a policy and print the graded results."),
+    "episodes": ("ops.cli.episodes:episodes", "List, show, watch and steer episodes."),
+    "tasks": ("ops.cli.tasks:tasks", "List, show and check tasks."),
+    "policies": ("ops.cli.policies:policies", "List the shipped policies."),
+    "worlds": ("ops.cli.worlds:worlds", "List, describe and verify worlds."),
+    "up": ("ops.cli.stack:up", "Start the stack and keep it until `down`."),
+    "down": ("ops.cli.stack:down", "End the stack; running episodes go on at the next start."),
+    "status": ("ops.cli.stack:status", "Say what runs."),
+    "doctor": ("ops.cli.stack:doctor", "Find what is wrong and say how to mend it."),
+    "logs": ("ops.cli.stack:logs", "Print the logs of the stack's processes."),
+}
+"""Every command: where it is, and its line in the help."""
+
+
+class Program(click.Group):
+    """A group that imports a command's module only to run that command."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (TiltyardError, click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            raise _crashed(error, ctx.obj) from error
+
+
+def _crashed(error: Exception, home: Path | None) -> Crashed:
+    from workers.settings import Settings
+
+    try:
+        return crash(error, Settings.from_environment(home).home / "logs" / "command.log")
+    except TiltyardError:  # the settings are wrong too
+        return crash(error, None)
+
+
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--home",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The data folder (default: TILTYARD_HOME, else the user's data folder).",
+)
+@click.version_option(metadata.version("tiltyard"), prog_name="tiltyard")
+@click.pass_context
+def program(ctx: click.Context, home: Path | None) -> None:
+    """A durable training and evaluation ground for AI agents.
+
+    Exit codes: 0 done, 1 done and below the asked threshold, 2 wrong use or bad input, 3 the environment
+    failed, 130 interrupted.
+    """
+    ctx.obj = home
+
+
+def run_program(arguments: list[str]) -> int:
+    """Run one command line; its exit code."""
+    try:
+        return int(program.main(arguments, prog_name="tiltyard", standalone_mode=False) or 0)
+    except BaseException as error:  # rendered in one place; what is not ours is raised again there
+        return report(error)
+
+
+def main() -> None:
+    """The entry point."""
+    sys.exit(run_program(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

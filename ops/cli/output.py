@@ -1,0 +1,83 @@
+"""What a command prints: its answer on standard output, everything else on standard error.
+
+With ``--json`` standard output carries only JSON objects, one a line.
+"""
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+PIPE_COLUMNS = 200
+"""Width of tables that no terminal bounds, so that nothing is cut off in a pipe or a log."""
+
+Result = TypeVar("Result")
+
+
+class Output:
+    """One command's way to its user."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.json = as_json
+
+    def value(self, value: Any) -> None:
+        """The answer as one line of JSON, with ``--json`` only."""
+        if self.json:
+            from schemas.base import canonical  # heavy imports wait until a command runs
+
+            sys.stdout.write(canonical(value).decode("utf-8", "replace") + "\n")
+            sys.stdout.flush()
+
+    def show(self, answer: "RenderableType") -> None:
+        """The answer for people: text or anything that rich can draw. Nothing with ``--json``."""
+        if not self.json:
+            self.console().print(answer, highlight=False, markup=False)
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """The answer as a table; a column named with a leading ``#`` is aligned to the right."""
+        if not self.json:
+            console = self.console()
+            with console.capture() as drawn:
+                console.print(drawn_table(columns, rows), markup=False)
+            sys.stdout.writelines(line.rstrip() + "\n" for line in drawn.get().splitlines())
+
+    def note(self, text: str) -> None:
+        """A remark on what happens meanwhile."""
+        print(text, file=sys.stderr, flush=True)
+
+    def console(self, *, errors: bool = False) -> "Console":
+        """A console on one of the two streams."""
+        from rich.console import Console
+
+        stream = sys.stderr if errors else sys.stdout
+        return Console(file=stream, width=None if stream.isatty() else PIPE_COLUMNS, soft_wrap=not stream.isatty())
+
+
+def drawn_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> "RenderableType":
+    """A table without frames, which reads well on a terminal and in a log."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=title or None, title_justify="left")
+    for column in columns:
+        right = column.startswith("#")
+        table.add_column(column.lstrip("#"), justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def json_option(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Give a command the option ``--json`` and the argument ``out``."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print only JSON on standard output, one object a line.")
+    @functools.wraps(function)
+    def command(*args: Any, as_json: bool, **options: Any) -> Result:
+        return function(*args, out=Output(as_json), **options)
+
+    return command

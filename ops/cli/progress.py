@@ -1,0 +1,97 @@
+"""Progress of a batch: a live display on a terminal, plain lines elsewhere. Both on standard error."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.live import Live
+
+from ops.cli.output import Output, drawn_table
+from schemas.episode import EpisodeResult, EpisodeSpec
+from schemas.status import EpisodeStatus
+
+
+class Progress(Protocol):
+    """What a batch tells its watcher. ``live`` says that statuses are wanted too."""
+
+    live: bool
+
+    def started(self, spec: EpisodeSpec) -> None: ...
+
+    def status(self, status: EpisodeStatus) -> None: ...
+
+    def ended(self, result: EpisodeResult) -> None: ...
+
+
+@contextmanager
+def progress(out: Output, total: int) -> Iterator[Progress]:
+    """The display that fits standard error."""
+    if not sys.stderr.isatty():
+        yield Lines(out, total)
+        return
+    with Live(console=out.console(errors=True), transient=True, refresh_per_second=8) as live:
+        yield Board(live, total)
+
+
+def ended_line(result: EpisodeResult) -> str:
+    """One ended episode in a line."""
+    score = result.score
+    return f"{result.task} seed {result.seed}: {result.end}, score {score.total:.2f} ({result.episode_id})"
+
+
+class Lines:
+    """One line for each end."""
+
+    live = False
+
+    def __init__(self, out: Output, total: int) -> None:
+        self._out, self._total, self._done = out, total, 0
+
+    def started(self, spec: EpisodeSpec) -> None:
+        """Silence: the end says all."""
+
+    def status(self, status: EpisodeStatus) -> None:
+        """Not asked for."""
+
+    def ended(self, result: EpisodeResult) -> None:
+        self._done += 1
+        self._out.note(f"{self._done}/{self._total} {ended_line(result)}")
+
+
+class Board:
+    """The running episodes with their phase and turn, redrawn in place; ends scroll by above."""
+
+    live = True
+
+    def __init__(self, live: Live, total: int) -> None:
+        self._live, self._total, self._done = live, total, 0
+        self._rows: dict[str, tuple[EpisodeSpec, EpisodeStatus | None]] = {}
+
+    def started(self, spec: EpisodeSpec) -> None:
+        self._rows[spec.episode_id] = (spec, None)
+        self._draw()
+
+    def status(self, status: EpisodeStatus) -> None:
+        if status.episode_id in self._rows:
+            self._rows[status.episode_id] = (self._rows[status.episode_id][0], status)
+            self._draw()
+
+    def ended(self, result: EpisodeResult) -> None:
+        self._rows.pop(result.episode_id, None)
+        self._done += 1
+        self._live.console.print(ended_line(result), markup=False, highlight=False)
+        self._draw()
+
+    def _draw(self) -> None:
+        rows = [
+            (
+                spec.episode_id,
+                spec.task_id,
+                status.phase if status else "starting",
+                str(status.turns if status else 0),
+            )
+            for spec, status in self._rows.values()
+        ]
+        title = f"{self._done} of {self._total} done, {len(rows)} running"
+        self._live.update(drawn_table(("EPISODE", "TASK", "PHASE", "#TURN"), rows, title))

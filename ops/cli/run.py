@@ -1,0 +1,82 @@
+"""``tiltyard run``: trials of tasks by a policy."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ops.cli.failures import BELOW, DONE, FAILED
+from ops.cli.output import Output, json_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from schemas.episode import EpisodeResult
+
+
+@click.command()
+@click.argument("tasks", nargs=-1, required=True, metavar="TASK…")
+@click.option(
+    "--policy",
+    required=True,
+    metavar="P",
+    help="A shipped policy's name, module:object, or 'exec:COMMAND'; the last two run in the current folder.",
+)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the first trial.")
+@click.option(
+    "--repeat",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 10_000),
+    help="Trials of each task, at seeds N, N+1, …",
+)
+@click.option("--jobs", default=4, show_default=True, type=click.IntRange(1, 200), help="Episodes at once.")
+@click.option("--detach", is_flag=True, help="Start the episodes, print their ids and do not wait.")
+@click.option(
+    "--fail-under",
+    metavar="X",
+    type=click.FloatRange(0, 1),
+    help="Exit 1 when the mean score of all trials is below X.",
+)
+@click.pass_obj
+@json_option
+def run(
+    home: Path | None,
+    tasks: tuple[str, ...],
+    policy: str,
+    seed: int,
+    repeat: int,
+    jobs: int,
+    detach: bool,
+    fail_under: float | None,
+    out: Output,
+) -> int:
+    """Run each TASK (an id or a glob such as 'replacement/reply-*') with a policy and print the graded results.
+
+    Ctrl-C once pauses the running episodes at their turn boundary and prints how to go on; twice detaches, and
+    they go on by themselves. With --json, one object for each episode is printed as it ends.
+    """
+    import asyncio
+
+    from infra.policies import resolve_policy
+    from ops.cli.trials import Order, play
+    from tiltyard.suite import shipped
+
+    chosen = shipped().match(tasks)
+    order = Order(chosen, resolve_policy(policy, Path.cwd()), tuple(range(seed, seed + repeat)), jobs, detach)
+    return _verdict(asyncio.run(play(home, order, out)), fail_under, out)
+
+
+def _verdict(results: "Sequence[EpisodeResult]", fail_under: float | None, out: Output) -> int:
+    """The exit code. Trials that the environment spoilt stay in the denominator, and are a failure of their own."""
+    if not results:
+        return DONE
+    mean = sum(one.score.total for one in results) / len(results)
+    spoilt = [one for one in results if one.validity.value != "valid"]
+    if spoilt:
+        out.note(f"{len(spoilt)} of {len(results)} trials are not valid: {spoilt[0].validity}, {spoilt[0].reason}")
+        return FAILED
+    if fail_under is not None and mean < fail_under:
+        out.note(f"mean score {mean:.3f} is below {fail_under:g}")
+        return BELOW
+    return DONE

@@ -1,0 +1,135 @@
+"""What the demo plays and prints."""
+
+import asyncio
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ops.cli.output import Output
+from ops.cli.progress import progress
+from ops.cli.results import figures
+from ops.cli.session import ground
+from ops.cli.trials import Batch
+from schemas.episode import EpisodeResult, PolicySpec
+from tiltyard.suite import Suite, shipped
+from workers.ground import Ground
+from workers.settings import Settings
+
+POLICIES = ("reconcile", "same_key_retry", "handoff", "new_id_retry", "claim_success", "do_nothing")
+
+FAMILIES = {
+    "replacement/reply-lost": "The service accepts an order and its reply is lost. Was it accepted?",
+    "replacement/receipt-service-down": "The reply is lost, and the service that knows is down.",
+}
+
+RETAIL = "retail/*"
+KILLED_TASK, KILLED_POLICY = "replacement/reply-lost/1", "reconcile"
+
+COLUMNS = ("POLICY", "END", "#SCORE", "#C", "#P", "#E", "#EFFECTS", "#DUPLICATES", "SAFETY", "DRAIN")
+
+LEGEND = """\
+C  completion: the world ended as the task demands, judged from its rows, ledger and receipts; never from what the
+   policy said. One change too many, or a claim without evidence, is 0.
+P  process: the share of triggered rules that held, such as: after a lost reply, find out before you order again.
+E  efficiency: the reference solution's steps and time over those that were used, at most 1.
+   SCORE = 0.55 C + 0.25 P + 0.20 E·C. Safety is reported beside the score, never averaged into it.
+EFFECTS are calls that changed the world. DUPLICATES are effects equal to an earlier one but for the operation id:
+the policy's doing. DRAIN is what was still under way at the end and had to be ended."""
+
+JOBS = 4
+
+
+async def show(home: Path, out: Output) -> bool:
+    """Play and print the demo in this data folder; whether all that it claims held."""
+    started = time.monotonic()
+    async with ground(home, out.note) as opened:
+        stage = _Stage(opened, Settings.from_environment(home), out)
+        for family, story in FAMILIES.items():
+            results = await stage.play([f"{family}/1"], POLICIES)
+            stage.table(f"{family}/1: {story}", [(one.policy, *figures(one)) for one in results])
+        held = await stage.kill_a_worker()
+        retail = await stage.play([RETAIL], ["reference"])
+        stage.table(
+            "The retail family with its reference solutions.", [(one.task, *figures(one)) for one in retail], "TASK"
+        )
+        out.show(LEGEND)
+        seconds = time.monotonic() - started
+        out.show(f"\n{len(stage.results)} episodes in {seconds:.0f} s, the start of the stack included.\n")
+        out.show(_next_commands(home, stage.results))
+        return held and all(one.validity.value == "valid" for one in stage.results)
+
+
+class _Stage:
+    """Plays episodes and remembers what came of them."""
+
+    def __init__(self, opened: Ground, settings: Settings, out: Output) -> None:
+        self._ground, self._settings, self._out = opened, settings, out
+        self._suite: Suite = shipped()
+        self.results: list[EpisodeResult] = []
+
+    async def play(self, tasks: Sequence[str], policies: Sequence[str]) -> tuple[EpisodeResult, ...]:
+        """Every task by every policy."""
+        chosen = self._suite.match(tasks)
+        specs = [
+            await self._ground.plan(task, PolicySpec(target=policy), 0) for policy in policies for task in chosen
+        ]
+        with progress(self._out, len(specs)) as shown:
+            results = await Batch(self._ground, self._out, shown).play(specs, JOBS)
+        self.results += results
+        return results
+
+    def table(self, title: str, rows: Sequence[tuple[str, ...]], first: str = "POLICY") -> None:
+        self._out.show(title)
+        self._out.table((first, *COLUMNS[1:]), rows)
+        self._out.show("")
+
+    async def kill_a_worker(self) -> bool:
+        """Play an episode whose worker is killed after the order is committed and before anybody knows it."""
+        undisturbed = next(one for one in self.results if (one.task, one.policy) == (KILLED_TASK, KILLED_POLICY))
+        spec = await self._ground.plan(self._suite.task(KILLED_TASK), PolicySpec(target=KILLED_POLICY), 0)
+        marker = self._settings.kill_after_commit
+        await asyncio.to_thread(marker.write_text, spec.episode_id)
+        with progress(self._out, 1) as shown:
+            (result,) = await Batch(self._ground, self._out, shown).play([spec], 1)
+        self.results.append(result)
+        killed = not marker.exists()
+        same = result.digests.trace == undisturbed.digests.trace
+        once = (result.counts.effects, result.counts.duplicates) == (undisturbed.counts.effects, 0)
+        rows = [("undisturbed", *figures(undisturbed)), ("worker killed", *figures(result))]
+        self.table(
+            f"{KILLED_TASK} by {KILLED_POLICY}, and again with the worker killed (SIGKILL) after a commit.",
+            rows,
+            "RUN",
+        )
+        self._out.show(
+            f"killed: {_yes(killed)} · same trace digest: {_yes(same)} ({result.digests.trace[:19]}…) · "
+            f"each effect once: {_yes(once)}\n"
+        )
+        return killed and same and once
+
+
+def _yes(fact: bool) -> str:
+    return "yes" if fact else "NO"
+
+
+def _next_commands(home: Path, results: Sequence[EpisodeResult]) -> str:
+    duplicate = next((one for one in results if one.counts.duplicates), results[0])
+    program = _program()
+    commands = (
+        (f"{program} --home {home} episodes show {duplicate.episode_id}", "why this one lost its points"),
+        (f"{program} tasks show {KILLED_TASK}", "a task, and what it is graded by"),
+        (f"{program} run 'replacement/reply-lost/*' --policy reconcile", "a family; it starts a stack of your own"),
+        (f"{program} episodes list", "what has been run"),
+        (f"{program} down", "end the stack (it also ends by itself when idle)"),
+    )
+    width = max(len(command) for command, _ in commands)
+    return "Next:\n" + "\n".join(f"  {command:{width}}  # {why}" for command, why in commands)
+
+
+def _program() -> str:
+    """The program's name as it can be typed here."""
+    found = shutil.which("tiltyard")
+    called = Path(sys.argv[0])
+    return "tiltyard" if found and Path(found).resolve() == called.resolve() else str(called)

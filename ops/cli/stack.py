@@ -1,0 +1,144 @@
+"""``tiltyard up``, ``down``, ``status``, ``doctor`` and ``logs``: the embedded stack by hand."""
+
+import time
+from pathlib import Path
+
+import click
+
+from ops.cli.failures import DONE, FAILED
+from ops.cli.output import Output, json_option
+
+PROCESS = click.Choice(["supervisor", "temporal", "world", "worker"])
+
+
+@click.command()
+@click.pass_obj
+@json_option
+def up(home: Path | None, out: Output) -> int:
+    """Start the stack and keep it until `tiltyard down`, also when it is idle.
+
+    Other commands start it too when they need it; it then ends by itself after 15 idle minutes.
+    """
+    from ops.cli.on_demand import on_stack
+    from workers.settings import Settings
+
+    settings = on_stack(Settings.from_environment(home), out.note, pinned=True)
+    out.value({"running": True, "home": str(settings.home), "temporal_address": settings.temporal_address})
+    out.show(f"the stack is up: Temporal at {settings.temporal_address}, data in {settings.home}")
+    return DONE
+
+
+@click.command()
+@click.pass_obj
+@json_option
+def down(home: Path | None, out: Output) -> int:
+    """End the stack. Running episodes are kept and go on when it is next started."""
+    from infra.local.paths import StackPaths
+    from infra.local.stack import take_down
+    from workers.settings import Settings
+
+    settings = Settings.from_environment(home)
+    ended = take_down(StackPaths(settings.home), out.note)
+    out.value({"ended": ended, "home": str(settings.home)})
+    out.show("the stack is down" if ended else "no stack was running")
+    return DONE
+
+
+@click.command()
+@click.pass_obj
+@json_option
+def status(home: Path | None, out: Output) -> int:
+    """Say what runs. Starts nothing."""
+    from infra.local.paths import StackPaths
+    from infra.local.state import read_state
+    from workers.settings import Settings
+
+    paths = StackPaths(Settings.from_environment(home).home)
+    state = read_state(paths.state)
+    running = state is not None and state.running
+    pinned = running and paths.pinned.exists()
+    out.value(
+        {
+            "running": running,
+            "home": str(paths.home),
+            "ends_when_idle": running and not pinned,
+            **(state.model_dump(mode="json") if state else {}),
+        }
+    )
+    if state is None or not running:
+        why = f" ({state.message})" if state and state.message else ""
+        out.show(f"no stack is running in {paths.home}{why}")
+        return DONE
+    until = "until `tiltyard down`" if pinned else "until it is idle"
+    out.show(f"{state.phase}, {until}: Temporal at {state.address}, data in {paths.home}")
+    rows = [
+        (
+            one.name,
+            one.state,
+            str(one.process.pid if one.process else ""),
+            _age(one.since),
+            str(one.restarts),
+            one.detail,
+        )
+        for one in state.processes
+    ]
+    out.table(("PROCESS", "STATE", "#PID", "#UP FOR", "#RESTARTS", "LAST"), rows)
+    return DONE
+
+
+def _age(since: float) -> str:
+    """Seconds since then as a person would say it."""
+    seconds = max(0, int(time.time() - since)) if since else 0
+    for length, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds // length} {name}"
+    return f"{seconds} s"
+
+
+@click.command()
+@click.pass_obj
+@json_option
+def doctor(home: Path | None, out: Output) -> int:
+    """Find what is wrong and say how to mend it; the exit code is then 3. Starts nothing, changes nothing."""
+    from ops.cli.checks import all_checks
+    from workers.settings import Settings
+
+    checks = all_checks(Settings.from_environment(home))
+    problems = sum(not one.ok for one in checks)
+    out.value({"ok": problems == 0, "checks": [one.model_dump() for one in checks]})
+    for one in checks:
+        out.show(f"{'ok     ' if one.ok else 'PROBLEM'}  {one.name}: {one.detail}")
+        if one.fix:
+            out.show(f"         to mend it: {one.fix}")
+    return FAILED if problems else DONE
+
+
+@click.command()
+@click.argument("process", required=False, type=PROCESS)
+@click.option("-f", "--follow", is_flag=True, help="Go on with new lines until Ctrl-C.")
+@click.option(
+    "-n", "--lines", default=20, show_default=True, type=click.IntRange(0), help="Last lines of each log."
+)
+@click.pass_obj
+@json_option
+def logs(home: Path | None, process: str | None, follow: bool, lines: int, out: Output) -> int:
+    """Print the last lines of the stack's logs: of one PROCESS, or of all."""
+    from infra.local.logs import follow as new_lines
+    from infra.local.logs import tail
+    from infra.local.paths import PROCESSES, StackPaths
+    from workers.settings import Settings
+
+    paths = StackPaths(Settings.from_environment(home).home)
+    files = {name: paths.log(name) for name in ([process] if process else PROCESSES)}
+    for name, file in files.items():
+        for line in tail(file, lines):
+            _log_line(out, name, line)
+    if follow:
+        for name, line in new_lines(files):
+            _log_line(out, name, line)
+    return DONE
+
+
+def _log_line(out: Output, process: str, line: str) -> None:
+    out.value({"process": process, "line": line})
+    out.show(f"{process:10} {line}")

@@ -1,0 +1,83 @@
+"""``tiltyard tasks``: none of these commands starts anything."""
+
+from pathlib import Path
+
+import click
+
+from ops.cli.failures import DONE, WRONG_USE
+from ops.cli.output import Output, json_option
+
+
+@click.group()
+def tasks() -> None:
+    """List, show and check tasks. An id is WORLD/FAMILY/VARIANT."""
+
+
+@tasks.command("list")
+@click.argument("globs", nargs=-1, metavar="[GLOB]…")
+@json_option
+def list_tasks(globs: tuple[str, ...], out: Output) -> int:
+    """List tasks: all of them, or those whose id matches a GLOB such as 'replacement/reply-*'."""
+    from tiltyard.suite import shipped
+
+    suite = shipped()
+    wanted = {task.id for task in suite.match(globs)} if globs else None
+    found = [one for one in suite.listing() if wanted is None or one["id"] in wanted]
+    out.value({"tasks": found})
+    out.table(
+        ("TASK", "REFERENCES", "INSTRUCTION"),
+        [(str(one["id"]), _joined(one["references"]), _first_line(str(one["instruction"]))) for one in found],
+    )
+    return DONE
+
+
+def _joined(names: object) -> str:
+    return ", ".join(map(str, names)) if isinstance(names, list) else ""
+
+
+def _first_line(text: str, limit: int = 100) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+@tasks.command()
+@click.argument("task_id", metavar="TASK")
+@json_option
+def show(task_id: str, out: Output) -> int:
+    """Show one task in full: what the policy sees, and what it is graded by."""
+    import yaml
+
+    from tiltyard.suite import shipped
+
+    task = shipped().task(task_id)
+    out.value(task)
+    out.show(
+        yaml.safe_dump(task.model_dump(mode="json", exclude_defaults=True), sort_keys=False, allow_unicode=True)
+    )
+    return DONE
+
+
+@tasks.command()
+@click.argument("path", required=False, type=click.Path(exists=True, path_type=Path))
+@json_option
+def check(path: Path | None, out: Output) -> int:
+    """Check the task files in PATH (a folder or one file); without it those that are shipped.
+
+    Every problem is printed with its field and the way to mend it; the exit code is then 2.
+    """
+    from tiltyard.suite import check_suite, load_suite, shipped
+    from tiltyard.worlds.registry import worlds
+
+    suite = load_suite(path) if path else shipped()
+    problems = check_suite(suite, worlds())
+    checked = sum(not isinstance(one, Exception) for one in suite.each())
+    out.value(
+        {
+            "tasks": checked,
+            "problems": [{"field": one.field, "message": one.message, "fix": one.fix} for one in problems],
+        }
+    )
+    for problem in problems:
+        out.show(str(problem))
+    out.show(f"{checked} tasks, {len(problems)} problems")
+    return WRONG_USE if problems else DONE

@@ -1,0 +1,70 @@
+"""Calling the command line as a user does: a process, its two streams and its exit code."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PROGRAM = Path(sys.executable).parent / "tiltyard"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command left."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def objects(self) -> list[Any]:
+        """Standard output, which must be JSON lines and nothing else."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def object(self) -> Any:
+        (only,) = self.objects
+        return only
+
+
+@dataclass(frozen=True)
+class Cli:
+    """The program on one data folder, called from one folder."""
+
+    home: Path
+    folder: Path
+
+    def __call__(self, *arguments: str, code: int | None = 0) -> Said:
+        """Run a command; ``code`` is the exit code that it must end with (``None``: any)."""
+        done = subprocess.run(
+            [str(PROGRAM), *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=150,
+        )
+        said = Said(done.returncode, done.stdout, done.stderr)
+        assert code is None or said.code == code, f"{arguments}: {said}"
+        return said
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        """A command that goes on while the test acts; the test ends it."""
+        return subprocess.Popen(
+            [str(PROGRAM), *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("TILTYARD_")}
+        return {**inherited, "TILTYARD_HOME": str(self.home)}

@@ -1,0 +1,150 @@
+"""Commands that need no stack start none; and what every command keeps to."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ops.cli.main import COMMANDS
+from tests.e2e.cli.cli_calls import Cli
+
+HEAVY = ("pydantic", "temporalio", "grpc", "sqlalchemy", "rich", "jinja2", "yaml")
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)], ids=" ".join)
+def test_help_loads_nothing_heavy(command: tuple[str, ...]) -> None:
+    """Help answers at once because it imports next to nothing; that is what can be tested without a clock."""
+    program = f"""
+import sys
+from ops.cli.main import run_program
+assert run_program([*{command!r}, "--help"]) == 0
+print(*(name for name in {HEAVY!r} if name in sys.modules), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: tiltyard")
+    assert done.stderr.strip() == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("tasks", "list"),
+        ("tasks", "show", "replacement/reply-lost/1"),
+        ("tasks", "check"),
+        ("policies", "list"),
+        ("worlds", "list"),
+        ("worlds", "describe", "replacement"),
+        ("status",),
+        ("doctor",),
+        ("down",),
+        ("logs",),
+    ],
+    ids=" ".join,
+)
+def test_starts_nothing_and_prints_text_or_objects(cli: Cli, command: tuple[str, ...]) -> None:
+    text = cli(*command)
+    assert bool(text.out) is (command != ("logs",))
+    assert all(isinstance(one, dict) for one in cli(*command, "--json").objects)
+    assert not cli.home.exists(), "the data folder is made by the stack alone"
+
+
+def test_tasks_list_gives_the_fields_that_scripts_rely_on(cli: Cli) -> None:
+    tasks = cli("tasks", "list", "--json").object["tasks"]
+    assert {"id", "family", "world", "needs_sandbox"} <= tasks[0].keys()
+    listed = cli("tasks", "list", "replacement/reply-*", "--json").object["tasks"]
+    assert {one["family"] for one in listed} == {"replacement/reply-lost"}
+    assert len(listed) < len(tasks)
+
+
+def test_policies_and_worlds_name_what_is_shipped(cli: Cli) -> None:
+    names = {one["name"] for one in cli("policies", "list", "--json").object["policies"]}
+    assert {"reference", "reconcile", "do_nothing"} <= names
+    tools = {one["name"] for one in cli("worlds", "describe", "retail", "--json").object["tools"]}
+    assert {"get_receipt", "wait", "cancel_pending_order"} <= tools
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("frobnicate",), "No such command"),
+        (("run", "replacement/reply-lost/1"), "--policy"),
+        (("run", "replacement/reply-loost/1", "--policy", "reconcile"), "did you mean replacement/reply-lost"),
+        (("run", "replacement/reply-lost/1", "--policy", "reconcil"), "did you mean reconcile"),
+        (("run", "replacement/reply-lost/1", "--policy", "exec:./absent"), "./absent"),
+        (("run", "replacement/reply-lost/1", "--policy", "absent:act"), "absent"),
+        (("run", "replacement/reply-lost/1", "--policy", "reconcile", "--repeat", "0"), "--repeat"),
+        (("run", "replacement/reply-lost/1", "--policy", "reconcile", "--fail-under", "1.5"), "--fail-under"),
+        (("tasks", "show", "retail/none/9"), "no task has this id"),
+        (("tasks", "check", "nowhere"), "nowhere"),
+        (("worlds", "describe", "moon"), "known worlds: replacement, retail"),
+        (("logs", "kernel"), "supervisor"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_wrong_use_is_2_and_says_how_to_mend_it(cli: Cli, command: tuple[str, ...], said: str) -> None:
+    answer = cli(*command, "--json", code=2)
+    assert answer.out == ""
+    assert said in answer.err
+    assert "Traceback" not in answer.err
+    assert not cli.home.exists()
+
+
+def test_a_bad_task_file_is_told_by_field_and_fix(cli: Cli) -> None:
+    place = cli.folder / "replacement" / "odd.yaml"
+    place.parent.mkdir()
+    place.write_text('family: odd\nworld: replacement\ninstrction: hello\nvariants:\n  "1": {}\n')
+    answer = cli("tasks", "check", str(cli.folder), "--json", code=2)
+    (problem, *_) = answer.object["problems"]
+    assert "instrction" in problem["field"]
+    assert "instruction" in problem["fix"]
+
+
+def test_a_data_folder_that_cannot_be_used_is_a_failed_environment(cli: Cli) -> None:
+    cli.home.write_text("a file is in the way")
+    answer = cli("up", code=3)
+    assert "choose another one with --home" in answer.err
+    report = cli("doctor", "--json", code=3).object
+    (problem,) = [one for one in report["checks"] if not one["ok"]]
+    assert problem["name"] == "data folder"
+    assert "--home" in problem["fix"]
+
+
+def test_the_doctor_notices_a_runtime_folder_of_somebody_else(cli: Cli, tmp_path: Path) -> None:
+    link = tmp_path / "runtime"
+    link.symlink_to(tmp_path)
+    made = subprocess.run(
+        [sys.executable, "-m", "ops.cli.main", "doctor", "--json"],
+        env={**cli.environment, "TILTYARD_RUNTIME": str(link)},
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 3
+    (problem,) = [one for one in json.loads(made.stdout)["checks"] if not one["ok"]]
+    assert problem["name"] == "runtime folder"
+
+
+def test_an_unforeseen_error_is_one_line_and_a_log(cli: Cli) -> None:
+    """A folder where a log should be is an error that no command foresees."""
+    (cli.home / "logs" / "worker.log").mkdir(parents=True)
+    answer = cli("logs", code=3)
+    assert "unexpected: IsADirectoryError" in answer.err
+    assert len(answer.err.splitlines()) == 1
+    assert "Traceback" in (cli.home / "logs" / "command.log").read_text()
+
+
+def test_a_reader_that_leaves_early_is_no_error(cli: Cli) -> None:
+    command = f"{cli_program()} tasks list | head -1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], env=cli.environment, capture_output=True, text=True
+    )
+    assert done.stderr == ""
+
+
+def cli_program() -> Path:
+    return Path(sys.executable).parent / "tiltyard"
+
+
+def test_version(cli: Cli) -> None:
+    assert cli("--version").out.startswith("tiltyard, version ")
