@@ -18,6 +18,7 @@ from tiltyard.errors import BadInput
 ENVIRONMENT = {
     "TILTYARD_HOME": "the data folder",
     "TILTYARD_RUNTIME": "a short folder for sockets (default: one below the temporary folder)",
+    "PATH": "where the programs of policies are found",
     "TILTYARD_TEMPORAL_ADDRESS": "host:port of the Temporal server; the embedded stack sets it",
     "TILTYARD_TEMPORAL_NAMESPACE": "the Temporal namespace (default: default)",
     "TILTYARD_TASK_QUEUE": "the task queue of the workers (default: tiltyard)",
@@ -46,6 +47,7 @@ class Settings(Model):
     temporal_address: str = "127.0.0.1:7233"
     temporal_namespace: str = "default"
     task_queue: str = "tiltyard"
+    search_path: str = os.defpath
     call_deadline: timedelta = timedelta(seconds=120)
     janitor_interval: timedelta = timedelta(seconds=15)
     janitor_grace: timedelta = timedelta(seconds=60)
@@ -109,6 +111,7 @@ class Settings(Model):
 
 
 _PLAIN = {
+    "search_path": "PATH",
     "temporal_address": "TILTYARD_TEMPORAL_ADDRESS",
     "temporal_namespace": "TILTYARD_TEMPORAL_NAMESPACE",
     "task_queue": "TILTYARD_TASK_QUEUE",
