@@ -3,7 +3,7 @@
 The digest covers the task's id, then in order each turn's decision, calls, observations, planned faults and clock,
 then the world's changes and the end. Equal episodes have equal digests on any stack, disturbed or not, so it leaves
 out whatever belongs to one run: ids of episode, namespace and deliveries, generation, wall time, slices, retries,
-late writes and ledger positions. The engine's own rows are left out as rows, since they hold such ids, and what they
+late writes and ledger positions. The engine's own rows are left out as rows, as they hold such ids, and what they
 say of the world is put in instead: receipts by operation id, and jobs with their due time and state.
 """
 

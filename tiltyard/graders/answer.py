@@ -25,16 +25,17 @@ def check_answer(contract: AnswerContract, trial: Trial) -> tuple[str, ...]:
 
 
 def _not_accepted(contract: AnswerContract, answer: JsonObject, trial: Trial) -> list[str]:
-    """The mismatches with the closest acceptable answer."""
-    mismatches = [
-        [
+    """The mismatches with the closest acceptable answer: the fewest, and of equals the one that shares most."""
+
+    def mismatches(accepted: JsonObject) -> list[str]:
+        return [
             f"{path} is {brief(member(answer, path))}, not {brief(value)}"
             for path, value in accepted.items()
             if not fits(value, member(answer, path), trial.operation_ids)
         ]
-        for accepted in contract.accept
-    ]
-    return min(mismatches, key=len, default=["no answer is acceptable"])
+
+    found = [(mismatches(accepted), -len(accepted)) for accepted in contract.accept]
+    return min(found, key=lambda one: (len(one[0]), one[1]), default=(["no answer is acceptable"], 0))[0]
 
 
 def _without_evidence(contract: AnswerContract, answer: JsonObject, trial: Trial) -> Iterator[str]:

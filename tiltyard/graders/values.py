@@ -111,5 +111,16 @@ def _contains(found: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
 
 
 def shown(value: JsonValue, contents: Collection[JsonValue]) -> bool:
-    """Whether every text and number of ``value`` stands in one of the contents."""
-    return all(any(says(leaves(content, keys=True), leaf) for content in contents) for leaf in leaves(value))
+    """Whether every text and number of ``value`` stands in one of the contents.
+
+    A number may be written in another way there. A text must stand there as it is, and not as part of a longer
+    word or id: ``R-1`` is not shown by ``R-10`` nor by ``R-1-b``.
+    """
+    return all(any(_stands_in(leaf, leaves(content, keys=True)) for content in contents) for leaf in leaves(value))
+
+
+def _stands_in(leaf: str, texts: Iterator[str]) -> bool:
+    if re.fullmatch(r"[$-]*[0-9][0-9,.]*", leaf):
+        return says(texts, leaf)
+    whole = re.compile(rf"(?<![\w-]){re.escape(leaf)}(?![\w-])", re.IGNORECASE)
+    return bool(leaf) and any(whole.search(text) for text in texts)
