@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -92,6 +93,7 @@ class Child:
 
     async def ask(self, question: bytes) -> bytes:
         """One line in, one line out. Raises ``PolicyFailed``; the child is then of no more use."""
+        self._answers.catch_up(LIMIT_BYTES)
         if self._heard:
             raise self.failure("wrote more than one line for a turn")
         if self._inlet.unsent:
@@ -148,10 +150,10 @@ class Child:
             self._log.pause()
         self._changed.set()
 
-    async def end(self) -> int:
+    async def end(self, threads: Executor) -> int:
         """End every process of the policy; how many there were. Call it once."""
         try:
-            return await asyncio.to_thread(end, self._process, self._mark)
+            return await asyncio.get_running_loop().run_in_executor(threads, end, self._process, self._mark)
         finally:
             for pipe in (self._inlet, self._answers, self._log):
                 pipe.close()

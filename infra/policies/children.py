@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -33,6 +34,7 @@ class Children:
         self._idle_s = idle.total_seconds()
         self._kept: dict[str, _Kept] = {}
         self._endings: dict[asyncio.Task[int], str] = {}
+        self._threads = ThreadPoolExecutor(8, "policy-end")  # not the loop's: a stubborn policy holds up nothing
         self._closed = False
 
     def ensure(self, episode_id: str, launch: Launch) -> Child:
@@ -79,7 +81,7 @@ class Children:
         if kept is None:
             return
         kept.wake()
-        ending = asyncio.get_running_loop().create_task(kept.child.end())
+        ending = asyncio.get_running_loop().create_task(kept.child.end(self._threads))
         self._endings[ending] = episode_id
         ending.add_done_callback(self._ended)
 
@@ -100,3 +102,4 @@ class Children:
             self.retire(episode_id)
         if self._endings:
             await asyncio.wait(list(self._endings), timeout=within.total_seconds())
+        self._threads.shutdown(wait=False)

@@ -23,14 +23,22 @@ class Outlet:
         os.set_blocking(pipe.fileno(), False)
         self.resume()
 
-    def _ready(self) -> None:
+    def _ready(self) -> bool:
+        """Read one piece; whether there was any."""
         try:
             data = os.read(self._pipe.fileno(), _CHUNK_BYTES)
         except BlockingIOError:
-            return
+            return False
         if not data:
             self.close()
         self._taken(data)
+        return True
+
+    def catch_up(self, most_bytes: int) -> None:
+        """Read now what the child has already written, up to about ``most_bytes``."""
+        for _ in range(most_bytes // _CHUNK_BYTES + 1):
+            if self._pipe.closed or not self._ready():
+                return
 
     def resume(self) -> None:
         if not self._pipe.closed:

@@ -51,7 +51,7 @@ def serve(target: str) -> None:
             decision = act(message["view"])
             if inspect.isawaitable(decision):
                 decision = runner.run(_awaited(decision))
-            replies.write(json.dumps(plain(decision)).encode() + b"\n")
+            replies.write(json.dumps(plain(decision), ensure_ascii=False).encode() + b"\n")
             replies.flush()
 
 
