@@ -5,6 +5,7 @@ ever compared with them (I8).
 """
 
 from tiltyard.graders.counts import count
-from tiltyard.graders.graph import grade_episode, graders_digest
+from tiltyard.graders.digest import graders_digest
+from tiltyard.graders.graph import grade_episode
 
 __all__ = ["count", "grade_episode", "graders_digest"]

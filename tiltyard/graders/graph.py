@@ -3,14 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from graphlib import TopologicalSorter
-from pathlib import Path
 from typing import Any
 
-import schemas.contract
-import schemas.grade
-from schemas.base import digest_of
 from schemas.episode import End
 from schemas.grade import ContractResult, Grade, RuleResult, SafetyFinding, Score
 from schemas.journal import TurnRecord
@@ -22,6 +18,7 @@ from tiltyard.graders.answer import check_answer
 from tiltyard.graders.authorisation import check_authorisation
 from tiltyard.graders.budget import check_budget
 from tiltyard.graders.counts import duplicate_effects
+from tiltyard.graders.digest import graders_digest
 from tiltyard.graders.drain import check_drain
 from tiltyard.graders.efficiency import efficiency
 from tiltyard.graders.receipts import check_receipts
@@ -187,14 +184,3 @@ def _result(name: str, future: Future[Findings]) -> Findings:
         return future.result()
     except Exception as error:
         raise GraderFailed(f"the grader {name} raised {type(error).__name__}: {error}") from error
-
-
-@cache
-def graders_digest() -> str:
-    """Digest of the source of every grader, rule and contract model: what grades by other rules differs in it."""
-    files = [*sorted(Path(__file__).parent.glob("*.py")), *_models()]
-    return digest_of({file.name: file.read_text(encoding="utf-8") for file in files})
-
-
-def _models() -> list[Path]:
-    return [Path(module.__file__) for module in (schemas.contract, schemas.grade) if module.__file__]
