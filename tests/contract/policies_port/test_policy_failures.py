@@ -1,6 +1,7 @@
 """Whatever a policy does is ``PolicyFailed`` within its limit, says what happened, and leaves nothing behind."""
 
 import asyncio
+import itertools
 import os
 import shlex
 import signal
@@ -81,14 +82,14 @@ async def test_a_policy_that(name: str, opened: Open, write: Write, driver: Poli
     hangs = "gave no decision" in message
     policy = await opened(f"exec:{sys.executable} {shlex.quote(path.name)}", turn_s=SHORT_S if hangs else 60)
     with pytest.raises(PolicyFailed, match=message):
-        await _two_turns(policy)
+        await _until_it_fails(policy)
     await driver.close("ep-1")
     assert left_in(folder) == []
 
 
-async def _two_turns(policy: OpenPolicy) -> None:
-    """The first line of a flood may have come alone, and is then a decision; the next is one too many."""
-    for turn in range(2):
+async def _until_it_fails(policy: OpenPolicy) -> None:
+    """A flood's lines are decisions as long as they come one by one; sooner or later one is too many."""
+    for turn in itertools.count():
         await policy.act(view(turn))
 
 
