@@ -92,6 +92,10 @@ class Bench:
             )
         return self.engine.call(request)
 
+    def send(self, tool: str, arguments: dict[str, JsonValue], delivery: str = "") -> DeliveryReply:
+        """``call`` with the arguments in a mapping."""
+        return self.engine.call(self.request(tool, arguments, delivery))
+
     def total(self, name: str) -> JsonValue:
         """The total of a tally, as an agent reads it."""
         content = self.call("read", name=name).shown.content

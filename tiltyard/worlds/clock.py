@@ -7,7 +7,7 @@ from schemas.world import Job as JobRow
 from tiltyard.errors import Refused
 from tiltyard.worlds.draft import NOW, Draft
 from tiltyard.worlds.kit import Job
-from tiltyard.worlds.rows import CLOCK, JOBS, Cause
+from tiltyard.worlds.rows import CLOCK, ENDED_JOBS, JOBS, Cause
 from tiltyard.worlds.state import DraftState
 
 MAX_JOBS = 1_000
@@ -18,13 +18,26 @@ log = logging.getLogger(__name__)
 
 def jobs(draft: Draft) -> tuple[JobRow, ...]:
     """All jobs, in the order in which they were scheduled."""
-    found = (JobRow.model_validate(body) for _, body in draft.scan(JOBS))
-    return tuple(sorted(found, key=lambda job: (len(job.job_id), job.job_id)))
+    found = [*draft.scan(JOBS), *draft.scan(ENDED_JOBS)]
+    return tuple(JobRow.model_validate(body) for _, body in sorted(found, key=lambda row: _scheduled(row[0])))
 
 
 def pending(draft: Draft) -> tuple[JobRow, ...]:
     """Pending jobs in the order in which they will run: by due time, then as they were scheduled."""
-    return tuple(sorted((job for job in jobs(draft) if job.state == "pending"), key=lambda job: job.due_s))
+    found = (JobRow.model_validate(body) for _, body in draft.scan(JOBS))
+    return tuple(sorted(found, key=lambda job: (job.due_s, _scheduled(job.job_id))))
+
+
+def _scheduled(job_id: str) -> tuple[int, str]:
+    """Sorts ids by their numbers, of however many digits."""
+    return len(job_id), job_id
+
+
+def _end(draft: Draft, job: JobRow, state: str, error: str = "") -> None:
+    """A job has ended; the change is laid to the job itself."""
+    cause = Cause("job", job.job_id, job.kind)
+    draft.save(cause, JOBS, job.job_id, None)
+    draft.save(cause, ENDED_JOBS, job.job_id, job.model_copy(update={"state": state, "error": error}))
 
 
 class Clock:
@@ -73,11 +86,9 @@ class Clock:
             self._draft.rollback(mark)
             state, error = "failed", str(failure) if isinstance(failure, Refused) else type(failure).__name__
             log.warning("job %s (%s) failed", job.job_id, job.kind, exc_info=failure)
-        ended = job.model_copy(update={"state": state, "error": error})
-        self._draft.save(cause, JOBS, job.job_id, ended)
+        _end(self._draft, job, state, error)
 
 
 def cancel(draft: Draft, job: JobRow) -> None:
-    """Cancel a pending job; the change is laid to the job itself."""
-    ended = job.model_copy(update={"state": "cancelled"})
-    draft.save(Cause("job", job.job_id, job.kind), JOBS, job.job_id, ended)
+    """Cancel a pending job."""
+    _end(draft, job, "cancelled")

@@ -42,11 +42,12 @@ class Draft:
         return self.base.load(collection, key) if overlay is None else decoded(overlay.body)
 
     def scan(self, collection: str) -> Iterator[tuple[str, JsonValue]]:
-        """All rows as they are now, in code point order of their keys."""
-        stored = self.tx.rows(self.namespace.partition, self.request.world, collection)
-        written = {row.key for row in self._written if row.collection == collection}
-        for key in sorted({*self.base.keys(collection), *stored, *written}):
-            value = self.load(collection, key)
+        """All rows as they are now, in code point order of their keys; later changes do not show."""
+        overlays = dict(self.tx.rows(self.namespace.partition, self.request.world, collection))
+        overlays |= {row.key: overlay for row, overlay in self._written.items() if row.collection == collection}
+        for key in sorted({*self.base.keys(collection), *overlays}):
+            overlay = overlays.get(key)
+            value = self.base.load(collection, key) if overlay is None else decoded(overlay.body)
             if value is not None:
                 yield key, value
 

@@ -13,6 +13,11 @@ from schemas.world import SYSTEM, LedgerRow
 
 CLOCK = SYSTEM + "clock"
 JOBS = SYSTEM + "jobs"
+"""Pending jobs."""
+
+ENDED_JOBS = SYSTEM + "jobs-ended"
+"""Jobs are moved here when they end, so that to look for what is due costs what is pending."""
+
 RECEIPTS = SYSTEM + "receipts"
 SEQUENCES = SYSTEM + "sequences"
 FAULTS = SYSTEM + "faults"
