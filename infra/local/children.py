@@ -22,9 +22,9 @@ def _always() -> bool:
 class Child:
     """One process to keep running.
 
-    ``ready`` is asked with the process id. ``after`` are children that must be ready first. ``environment`` is
-    added to the inherited one; a child that runs with another than the present one is restarted. ``clear``
-    removes what an earlier process left. ``intact`` is false when a ready process can no longer be reached.
+    ``ready`` is asked with the process id. ``environment`` is added to the inherited one; a child that runs
+    with another than the present one is restarted. ``clear`` removes what an earlier process left. ``intact`` is
+    false when a ready process can no longer be reached.
     """
 
     name: str
@@ -33,11 +33,13 @@ class Child:
     environment: Callable[[], dict[str, str]] = dict
     clear: Callable[[], None] = _nothing
     intact: Callable[[], bool] = _always
-    after: tuple[str, ...] = ()
 
 
 def children(config: StackConfig, temporal: TemporalServer) -> tuple[Child, ...]:
-    """The embedded stack, in the order in which it starts; it is stopped in the other order."""
+    """The embedded stack. All start at once and wait for each other; they are stopped in the other order.
+
+    Temporal stands first, because its command settles the port that the worker is told.
+    """
     folders = {"TILTYARD_HOME": str(config.home), "TILTYARD_RUNTIME": str(config.runtime)}
     return (
         Child("temporal", temporal.argv, temporal.ready),
@@ -55,7 +57,6 @@ def children(config: StackConfig, temporal: TemporalServer) -> tuple[Child, ...]
             lambda pid: _holds(config.worker_ready, pid),
             lambda: {**folders, "TILTYARD_TEMPORAL_ADDRESS": temporal.address},
             clear=lambda: config.worker_ready.unlink(missing_ok=True),
-            after=("temporal", "world"),
         ),
     )
 

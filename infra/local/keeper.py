@@ -4,7 +4,6 @@ import logging
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 
 from infra.local.children import Child
 from infra.local.config import Patience
@@ -36,10 +35,10 @@ class Keeper:
     def ready(self) -> bool:
         return self.state.state == "ready"
 
-    def step(self, is_ready: Callable[[str], bool]) -> None:
-        """Do what is due. ``is_ready`` tells of the other children. Raises ``StackFailed`` when it gives up."""
+    def step(self) -> None:
+        """Do what is due. Raises ``StackFailed`` when it gives up."""
         if self._process is None:
-            if time.monotonic() >= self._retry_at and all(map(is_ready, self.child.after)):
+            if time.monotonic() >= self._retry_at:
                 self._start()
         elif self._process.poll() is not None:
             self._died(self._process.returncode)
@@ -51,7 +50,10 @@ class Keeper:
     def _start(self) -> None:
         self.child.clear()
         argv, self._environment = self.child.argv(), self.child.environment()
-        self._process = spawn(argv, self._log, self._environment)
+        try:
+            self._process = spawn(argv, self._log, self._environment)
+        except OSError as error:
+            raise StackFailed(f"{self.child.name} cannot be started: {error}. Run `tiltyard doctor`") from error
         self._since = time.monotonic()
         self._now("starting", process=identify(self._process.pid), since=time.time(), detail="")
 

@@ -61,9 +61,8 @@ class Supervisor:
     def _step(self) -> None:
         if not self._paths.stack.is_dir():
             raise _Homeless
-        ready = {keeper.child.name for keeper in self._keepers if keeper.ready}
         for keeper in self._keepers:
-            keeper.step(ready.__contains__)
+            keeper.step()
         self._phase = "ready" if all(keeper.ready for keeper in self._keepers) else "starting"
         self._write()
         if time.monotonic() >= self._keep_at:

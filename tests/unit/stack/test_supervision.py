@@ -124,7 +124,7 @@ def test_repeated_quick_deaths_are_given_up_with_the_cause(yard: Yard) -> None:
 
 def test_a_child_that_never_becomes_ready_is_killed_and_given_up(yard: Yard) -> None:
     (yard.steering / "worker.silent").touch()
-    yard.change(patience=QUICK.model_copy(update={"start_s": 0.5, "quick_deaths": 2}))
+    yard.change(patience=QUICK.model_copy(update={"start_s": 5, "quick_deaths": 1}))
     with pytest.raises(StackFailed, match="worker"):
         yard.up()
 
@@ -239,3 +239,9 @@ def test_a_stack_in_use_is_not_ended_for_idleness(yard: Yard, reason: str) -> No
     yard.config.paths.pinned.unlink(missing_ok=True)
     age(yard, 1000)
     eventually(lambda: look(yard.config.paths) is None, "the end once nothing keeps it")
+
+
+def test_a_program_that_is_missing_is_named(yard: Yard) -> None:
+    yard.change(temporal=("/nowhere/temporal",))
+    with pytest.raises(StackFailed, match=r"temporal cannot be started: .*/nowhere/temporal.*tiltyard doctor"):
+        yard.up()
