@@ -1,7 +1,8 @@
 """Verifying a world: does it answer and change as a file of cases says?
 
-Each case runs on a fresh namespace of the engine that also serves episodes, over a store in memory. Compared are
-the success or refusal of each step, the results of reads, and the complete end state. Nothing is started.
+Each case runs on a fresh namespace, in the engine that also serves episodes, over a store in memory of its own.
+Compared are the success or refusal of each step, the results of reads, and the complete end state. Nothing is
+started.
 """
 
 from collections.abc import Iterable, Iterator
@@ -43,24 +44,20 @@ def run_verify(world: str, data: Path, cases: Path) -> VerifyReport:
 def verify(world: WorldKind, template: TemplateRef, cases: Iterable[Case]) -> VerifyReport:
     """Run every case. Raises ``BadInput`` when the template cannot be made."""
     made = world.template(template.name, template.params)
-    engine = Engine({world.name: replace(world, template=lambda name, params: made)}, MemoryWorlds())
-    results = tuple(_verified(engine, world.name, template, made, case) for case in cases)
+    kinds = {world.name: replace(world, template=lambda name, params: made)}
+    results = tuple(_verified(Engine(kinds, MemoryWorlds()), world.name, made, case) for case in cases)
     return VerifyReport(world=world.name, template_digest=made.digest, results=results)
 
 
-def _verified(engine: Engine, world: str, template: TemplateRef, made: Template, case: Case) -> CaseResult:
-    owner = Owner(cluster="verify", temporal_namespace="", workflow_id=f"{case.line} {case.id}", first_run_id="")
-    lease = engine.lease(LeaseRequest(owner=owner, episode_id=case.id, world=world, template=template))
-    found = []
+def _verified(engine: Engine, world: str, made: Template, case: Case) -> CaseResult:
+    owner = Owner(cluster="", temporal_namespace="", workflow_id=case.id, first_run_id="")
+    lease = engine.lease(LeaseRequest(owner=owner, episode_id=case.id, world=world))
+    found: list[Mismatch] = []
     for number, step in enumerate(case.steps, 1):
-        answer = _called(engine, lease, step, f"{case.id}/{lease.generation}/{number}/1")
-        found += [
-            one.model_copy(update={"case": case.id, "step": number}) for one in _step_mismatches(step, answer)
-        ]
+        delivery_id = f"{case.id}/{lease.generation}/{number}/1"
+        found += _step_mismatches(case, number, step, _called(engine, lease, step, delivery_id))
     engine.seal(lease.namespace, lease.generation)
-    engine.drain(lease.namespace, lease.generation)
     found += _end_mismatches(case, made, engine.facts(lease.namespace, lease.generation))
-    engine.recycle(lease.namespace, lease.generation)
     return CaseResult(id=case.id, kind=case.kind, mismatches=tuple(found))
 
 
@@ -75,14 +72,15 @@ def _called(engine: Engine, lease: Lease, step: CaseStep, delivery_id: str) -> S
     return engine.call(request).shown
 
 
-def _step_mismatches(step: CaseStep, answer: Shown) -> Iterator[Mismatch]:
+def _step_mismatches(case: Case, number: int, step: CaseStep, answer: Shown) -> Iterator[Mismatch]:
     succeeded = answer.status == "ok"
     if succeeded != step.ok or answer.code in BREAKDOWNS:
+        expected = "success" if step.ok else "a refusal"
         got = "success" if succeeded else f"{answer.code}: {answer.message}"
-        yield Mismatch(case="", tool=step.tool, expected="success" if step.ok else "a refusal", got=got)
+        yield Mismatch(case=case.id, step=number, tool=step.tool, expected=expected, got=got)
     elif succeeded and step.result is not None:
         for where, expected, got in result_differences(step.result, answer.content):
-            yield Mismatch(case="", tool=step.tool, where=where, expected=expected, got=got)
+            yield Mismatch(case=case.id, step=number, tool=step.tool, where=where, expected=expected, got=got)
 
 
 def _end_mismatches(case: Case, made: Template, facts: Facts) -> Iterator[Mismatch]:
