@@ -92,6 +92,10 @@ def test_reads_do_not_write_and_the_others_do() -> None:
         "return_delivered_order_items",
         "exchange_delivered_order_items",
     }
+    for tool in WORLD.tools.values():
+        properties = tool.spec.parameters["properties"]
+        assert isinstance(properties, dict)
+        assert ("operation_id" in properties) == tool.spec.writes
 
 
 @pytest.mark.parametrize("name", sorted(WORLD.tools))
