@@ -4,8 +4,10 @@ Nothing of the policy is run for that: its modules are found and read, not impor
 """
 
 import ast
+import importlib
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from importlib.machinery import PathFinder
 from importlib.util import resolve_name
 from pathlib import Path
@@ -63,6 +65,7 @@ def _word_files(words: tuple[str, ...], directory: Path) -> Iterator[tuple[str, 
 
 def _module_files(target: str, directory: Path) -> dict[str, str]:
     """Relative path → digest of every module that the object's module needs from the directory, and its own."""
+    importlib.invalidate_caches()  # files may have been written a moment ago
     module, _, name = target.partition(":")
     start = _find(module, directory)
     if start is None:
@@ -94,17 +97,15 @@ def _module_files(target: str, directory: Path) -> dict[str, str]:
 
 
 def _find(module: str, directory: Path) -> Path | None:
-    """The source file of a module in the directory, or an installed one, without importing anything."""
-    path: list[str] | None = None
-    origin = None
-    for depth, _ in enumerate(parts := module.split(".")):
-        name = ".".join(parts[: depth + 1])
-        spec = (PathFinder.find_spec(name, [str(directory)]) if path is None else None) or PathFinder.find_spec(
-            name, path
-        )
+    """The source file of a module of the directory, or of an installed one, without importing anything."""
+    places: Sequence[str] | None = [str(directory), *sys.path]
+    origin: str | None = None
+    parents = module.split(".")
+    for depth in range(len(parents)):
+        spec = PathFinder.find_spec(".".join(parents[: depth + 1]), places)
         if spec is None:
             return None
-        origin, path = spec.origin, list(spec.submodule_search_locations or [])
+        origin, places = spec.origin, spec.submodule_search_locations or []
     return Path(origin).resolve() if origin and origin.endswith(".py") else None
 
 

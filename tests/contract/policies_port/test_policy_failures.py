@@ -125,6 +125,12 @@ async def test_an_object_that(name: str, opened: Open, write: Write, driver: Pol
     assert left_in(folder) == []
 
 
+async def test_a_program_that_has_gone_is_named(opened: Open) -> None:
+    policy = await opened("exec:no-such-program --x")
+    with pytest.raises(PolicyFailed, match=r"status 1 .*: cannot start 'no-such-program': No such file"):
+        await policy.act(view())
+
+
 async def test_a_decision_too_many_is_noticed_at_the_next_turn(opened: Open, write: Write, folder: Path) -> None:
     path = write(
         'import pathlib, sys, time\nsys.stdin.readline()\nprint(\'{"give_up": "x"}\', flush=True)\n'
