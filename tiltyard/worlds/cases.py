@@ -1,17 +1,18 @@
 """Files of cases for verifying a world: one JSON object a line (docs/worlds/retail.md)."""
 
-from collections.abc import Container
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from schemas.verify import Case
+from schemas.verify import Case, CaseStep
 from tiltyard.errors import BadInput
+from tiltyard.worlds.kit import Tool
 
 FORMAT = "a case has id, steps (tool, arguments, ok, result) and changed"
 
 
-def read_cases(path: Path, tools: Container[str]) -> tuple[Case, ...]:
+def read_cases(path: Path, tools: Mapping[str, Tool]) -> tuple[Case, ...]:
     """The cases of a file; ``tools`` are those that a step may call.
 
     Raises ``BadInput`` naming line and field: a case that passes because it was misspelt shows nothing.
@@ -27,10 +28,16 @@ def read_cases(path: Path, tools: Container[str]) -> tuple[Case, ...]:
         raise BadInput(f"{path} holds no cases", field="cases", fix="put one JSON object on each line")
     for case in cases:
         for index, step in enumerate(case.steps):
-            if step.tool not in tools:
-                field = _place(path, case.line, f"steps.{index}.tool")
-                raise BadInput(f"the world has no tool {step.tool!r}", field=field, fix="correct its name")
+            for field, problem in _problems(step, tools):
+                raise BadInput(problem, field=_place(path, case.line, f"steps.{index}.{field}"), fix=FORMAT)
     return cases
+
+
+def _problems(step: CaseStep, tools: Mapping[str, Tool]) -> Iterator[tuple[str, str]]:
+    if step.tool not in tools:
+        yield "tool", f"the world has no tool {step.tool!r}"
+    elif step.ok and not tools[step.tool].spec.writes and "result" not in step.model_fields_set:
+        yield "result", "missing for a read that succeeds: it would not be compared"
 
 
 def _case(path: Path, number: int, line: bytes) -> Case:
@@ -39,8 +46,7 @@ def _case(path: Path, number: int, line: bytes) -> Case:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
-        raise BadInput(message, field=_place(path, number, field), fix=FORMAT) from error
+        raise BadInput(first["msg"], field=_place(path, number, field), fix=FORMAT) from error
 
 
 def _place(path: Path, line: int, field: str) -> str:

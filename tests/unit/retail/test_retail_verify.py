@@ -208,7 +208,7 @@ GOOD = json.dumps({"id": "a", "steps": [], "changed": {}})
         ('{"id": "a", "steps": [{"tool": "calculate", "ok": true}], "changed": {}}', "line 1: steps.0.arguments"),
         (
             '{"id": "a", "steps": [{"tool": "calculate", "arguments": {}, "ok": true}], "changed": {}}',
-            "cases.jsonl line 1: steps.0",
+            "cases.jsonl line 1: steps.0.result",
         ),
         (
             '{"id": "a", "steps": [{"tool": "calculte", "arguments": {}, "ok": false}], "changed": {}}',
