@@ -18,7 +18,7 @@ from tiltyard.errors import BadInput, BadTask
 from tiltyard.references import expressions, resolve, step_of
 from tiltyard.suite.explain import joined, nearest
 from tiltyard.suite.families import Suite
-from tiltyard.suite.practice import practise
+from tiltyard.suite.practice import practise, stage
 from tiltyard.worlds.builtin import with_engine_tools
 from tiltyard.worlds.kit import Tool, WorldKind
 
@@ -29,6 +29,7 @@ def check_suite(suite: Suite, worlds: Mapping[str, WorldKind]) -> tuple[BadTask,
     A task that is well formed is also played, in this process: see ``practise``. Not to be called from a running
     event loop.
     """
+    engine = stage(worlds)
     found: list[BadTask] = []
     for task in suite.each():
         if isinstance(task, BadTask):
@@ -36,8 +37,7 @@ def check_suite(suite: Suite, worlds: Mapping[str, WorldKind]) -> tuple[BadTask,
         elif task.world not in worlds:
             found.append(BadTask("no such world", field=joined(task.id, "world"), fix=nearest(task.world, worlds)))
         else:
-            kind = worlds[task.world]
-            found += check_task(task, kind) or practise(task, kind)
+            found += check_task(task, worlds[task.world]) or practise(task, engine)
     return tuple(found)
 
 

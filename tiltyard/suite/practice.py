@@ -1,7 +1,7 @@
 """What only playing a task can show: doing nothing fails it, and its references solve it."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from schemas.episode import EpisodeResult
 from schemas.task import Task
@@ -18,13 +18,17 @@ IDLE = "do_nothing"
 """The shipped script that gives up at once."""
 
 
-def practise(task: Task, kind: WorldKind) -> tuple[BadTask, ...]:
+def stage(worlds: Mapping[str, WorldKind]) -> Engine:
+    """An engine of these worlds in memory, to play tasks on."""
+    return Engine(worlds, MemoryWorlds())
+
+
+def practise(task: Task, engine: Engine) -> tuple[BadTask, ...]:
     """Play a task in this process; what is wrong with it, and nothing when it is sound.
 
     Doing nothing must not complete it, ``idle_passes`` must say what the grader finds, and every reference must
     complete it and hold its process rules. Not to be called from a running event loop.
     """
-    engine = Engine({kind.name: kind}, MemoryWorlds())
     try:
         return (*_idle(task, engine), *_references(task, engine))
     except TiltyardError as error:
@@ -52,7 +56,7 @@ def _idle(task: Task, engine: Engine) -> Iterator[BadTask]:
 def _references(task: Task, engine: Engine) -> Iterator[BadTask]:
     for index, reference in enumerate(task.references):
         result = _played(task, f"reference:{reference.name}", engine)
-        failed = [f"{one.name}: {one.why[0]}" for one in result.contracts if not one.passed]
+        failed = [f"{one.name}: {', '.join(one.why)}" for one in result.contracts if not one.passed]
         if failed:
             why = f"the reference does not complete the task: {'; '.join(failed)}"
         elif result.score.process < 1:

@@ -5,7 +5,8 @@ assignments, so that a task file can neither reach the host nor run for long.
 """
 
 import graphlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes
@@ -97,26 +98,29 @@ def render_vars(variables: JsonObject) -> JsonObject:
 
 
 def _rendered(text: str, variables: Mapping[str, JsonValue]) -> JsonValue:
-    tree = _JINJA.parse(text)
-    _check(tree, variables)
-    inner = _only_expression(tree, text)
-    if inner is None:
-        return _JINJA.from_string(text).render(variables)
-    # The undefined are known from _check, so that what is left undefined here is a missing member.
-    value = _JINJA.compile_expression(inner, undefined_to_none=False)(**variables)
+    needed, fill = _compiled(text)
+    unknown = sorted(needed - variables.keys())
+    if unknown:
+        raise BadTask(f"unknown variable {unknown[0]!r}", fix=f"known vars: {_list(variables)}")
+    value = fill(**variables)
     if isinstance(value, StrictUndefined):
-        str(value)  # raises, saying what is missing
+        str(value)  # raises, saying which member is missing
     return cast(JsonValue, list(value) if isinstance(value, tuple) else value)
 
 
-def _check(tree: nodes.Template, variables: Mapping[str, JsonValue]) -> None:
+@lru_cache(maxsize=4096)
+def _compiled(text: str) -> tuple[frozenset[str], Callable[..., object]]:
+    """The variables that a text needs, and what fills it in. Variants share most texts, so it is kept."""
+    tree = _JINJA.parse(text)
     refused = next(tree.find_all(REFUSED), None)
     if refused is not None:
         what = type(refused).__name__.lower()
         raise BadTask(f"Jinja's {what!r} is not used in task files", fix="use expressions, if, and plain values")
-    unknown = sorted(meta.find_undeclared_variables(tree) - variables.keys())
-    if unknown:
-        raise BadTask(f"unknown variable {unknown[0]!r}", fix=f"known vars: {_list(variables)}")
+    needed = frozenset(meta.find_undeclared_variables(tree))
+    inner = _only_expression(tree, text)
+    if inner is None:
+        return needed, _JINJA.from_string(text).render
+    return needed, _JINJA.compile_expression(inner, undefined_to_none=False)
 
 
 def _only_expression(tree: nodes.Template, text: str) -> str | None:
@@ -124,7 +128,9 @@ def _only_expression(tree: nodes.Template, text: str) -> str | None:
     if len(tree.body) != 1 or not isinstance(tree.body[0], nodes.Output) or len(tree.body[0].nodes) != 1:
         return None
     stripped = text.strip()
-    if isinstance(tree.body[0].nodes[0], nodes.TemplateData) or not stripped.startswith("{{"):
+    if isinstance(tree.body[0].nodes[0], nodes.TemplateData) or not (
+        stripped.startswith("{{") and stripped.endswith("}}")
+    ):
         return None
     return stripped[2:-2].strip("-+")
 
@@ -137,7 +143,9 @@ def _names_in(value: JsonValue, where: str) -> set[str]:
     if not isinstance(value, str) or "{" not in value:
         return set()
     try:
-        return meta.find_undeclared_variables(_JINJA.parse(value))
+        return set(_compiled(value)[0])
+    except BadTask as error:
+        raise BadTask(error.message, field=where, fix=error.fix) from None
     except (TemplateError, RecursionError) as error:
         raise BadTask(f"bad Jinja: {error}", field=where) from None
 
