@@ -33,6 +33,9 @@ PASSED_THROUGH = ("schemas", "tiltyard", "activities", "workflows", "yaml", "jin
 GRACE = timedelta(seconds=5)
 """How long a stopping worker lets its activities end by themselves."""
 
+STICKY = timedelta(seconds=2)
+"""How long a workflow waits for the worker that has it in memory, before any other may take it up."""
+
 MAX_HEARTBEAT_THROTTLE = timedelta(seconds=1)
 """Heartbeats carry cancellations: the SDK must not hold them back for long."""
 
@@ -82,6 +85,7 @@ def worker_of(
         activities=list(activities),
         workflow_runner=workflow_runner(),
         graceful_shutdown_timeout=GRACE,
+        sticky_queue_schedule_to_start_timeout=STICKY,
         max_heartbeat_throttle_interval=MAX_HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=MAX_HEARTBEAT_THROTTLE,
     )
