@@ -90,10 +90,12 @@ time.sleep(600)
 def test_a_worker_that_is_killed_leaves_no_policy(write: Write, folder: Path) -> None:
     path = write(STUBBORN)
     worker = subprocess.Popen([sys.executable, "-c", WORKER, "exec", sys.executable, path.name], cwd=folder)
-    _until(lambda: (folder / "ready").exists())
-    _until(lambda: len(left_in(folder)) >= 5)  # worker, guardian, policy, and its two daemons
-    worker.send_signal(signal.SIGKILL)
-    worker.wait()
+    try:
+        _until(lambda: (folder / "ready").exists())
+        _until(lambda: len(left_in(folder)) >= 5)  # worker, guardian, policy, and its two daemons
+    finally:
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
     _until(lambda: not left_in(folder))
 
 
