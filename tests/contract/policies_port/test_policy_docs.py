@@ -15,7 +15,7 @@ LISTS = Decision(calls=(Call(tool="list_policies"),))
 
 
 def example(name: str) -> str:
-    found = re.search(rf"```\w+\n(# {re.escape(name)}\n.*?)```", PAGE, re.DOTALL)
+    found = re.search(rf"```\w+ {re.escape(name)}\n(.*?)```", PAGE, re.DOTALL)
     assert found is not None
     return found[1]
 
