@@ -8,6 +8,7 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from infra.stores.database import Database
+from infra.stores.objects import RecentObjects
 from infra.stores.record_tables import JournalTable, TurnTable
 from infra.stores.threads import in_thread
 from schemas.base import canonical
@@ -30,7 +31,8 @@ class SqlJournal:
     """
 
     def __init__(self, database: Database, objects: Objects) -> None:
-        self._database, self._objects = database, objects
+        self._database = database
+        self._objects = RecentObjects(objects)  # every slice reads the whole journal again
 
     async def take(self, episode_id: str, generation: int, writer: Writer) -> None:
         await in_thread(self._take, (episode_id, generation), writer)

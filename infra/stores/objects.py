@@ -5,12 +5,14 @@ import contextlib
 import os
 import re
 import tempfile
+from collections import OrderedDict
 from pathlib import Path
 
 from schemas.base import sha256
 from tiltyard.errors import EnvironmentFailed
+from tiltyard.ports import Objects
 
-__all__ = ["FolderObjects"]
+__all__ = ["FolderObjects", "RecentObjects"]
 
 _NAME = re.compile(r"sha256:([0-9a-f]{64})")
 
@@ -62,6 +64,39 @@ class FolderObjects:
         if sha256(data) != name:
             raise EnvironmentFailed(f"object {name} does not hold the bytes that it is named after")
         return data
+
+
+class RecentObjects:
+    """Implements ``tiltyard.ports.Objects`` over another store, and keeps what was lately used in memory.
+
+    Objects never change, so what is kept is always right. At most ``limit_bytes`` are kept.
+    """
+
+    def __init__(self, objects: Objects, limit_bytes: int = 64 * 1024 * 1024) -> None:
+        self._objects, self._limit_bytes = objects, limit_bytes
+        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._kept_bytes = 0
+
+    async def put(self, data: bytes) -> str:
+        name = await self._objects.put(data)
+        self._keep(name, data)
+        return name
+
+    async def get(self, name: str) -> bytes:
+        data = self._kept.get(name)
+        if data is None:
+            data = await self._objects.get(name)
+        self._keep(name, data)
+        return data
+
+    def _keep(self, name: str, data: bytes) -> None:
+        if len(data) > self._limit_bytes:
+            return
+        self._kept_bytes += len(data) if name not in self._kept else 0
+        self._kept[name] = data
+        self._kept.move_to_end(name)
+        while self._kept_bytes > self._limit_bytes:
+            self._kept_bytes -= len(self._kept.popitem(last=False)[1])
 
 
 def _holds(path: Path, data: bytes) -> bool:

@@ -62,14 +62,15 @@ async def test_an_observation_whose_object_is_gone_is_an_environment_failure(
     database: Database, spoilt: bytes | None
 ) -> None:
     objects = MemoryObjects()
-    journal = await journalled(database, objects, "x" * 10_000)
+    await journalled(database, objects, "x" * 10_000)
     (name,) = objects.contents
     if spoilt is None:
         del objects.contents[name]
     else:
         objects.contents[name] = spoilt
+    another_worker_s = SqlJournal(database, objects)
     with pytest.raises(EnvironmentFailed, match=name):
-        await journal.read("ep", 1)
+        await another_worker_s.read("ep", 1)
 
 
 async def test_a_journal_outlives_the_process_that_wrote_it(tmp_path: Path) -> None:

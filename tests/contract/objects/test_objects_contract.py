@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.stores.objects import FolderObjects
+from infra.stores.objects import FolderObjects, RecentObjects
 from tiltyard.errors import EnvironmentFailed
 from tiltyard.testing.memory_objects import MemoryObjects
 from tiltyard.testing.objects_kit import OBJECTS_CHECKS, ObjectsCheck, Spoil
@@ -57,6 +57,31 @@ async def test_a_folder_that_cannot_be_written_is_an_environment_failure(tmp_pat
     (tmp_path / "objects").write_text("a file, not a folder")
     with pytest.raises(EnvironmentFailed, match="cannot be written"):
         await FolderObjects(tmp_path / "objects").put(b"data")
+
+
+async def test_recent_objects_are_not_read_again_and_old_ones_are() -> None:
+    store = MemoryObjects()
+    recent = RecentObjects(store, limit_bytes=25)
+    names = [await recent.put(bytes([n]) * 10) for n in range(3)]
+    store.contents.clear()
+    assert [await recent.get(name) for name in names[1:]] == [bytes([n]) * 10 for n in (1, 2)]
+    with pytest.raises(EnvironmentFailed, match="missing"):
+        await recent.get(names[0])
+
+
+async def test_what_is_used_stays_and_what_is_larger_than_the_limit_is_not_kept() -> None:
+    store = MemoryObjects()
+    recent = RecentObjects(store, limit_bytes=25)
+    used, unused = await recent.put(b"a" * 10), await recent.put(b"b" * 10)
+    await recent.get(used)
+    newest = await recent.put(b"c" * 10)
+    large = await recent.put(b"d" * 26)
+    assert await recent.get(large) == b"d" * 26
+    store.contents.clear()
+    assert [await recent.get(used), await recent.get(newest)] == [b"a" * 10, b"c" * 10]
+    for name in (unused, large):
+        with pytest.raises(EnvironmentFailed):
+            await recent.get(name)
 
 
 class NeverVerifies(MemoryObjects):
