@@ -67,7 +67,7 @@ class Child:
         self._process, self._mark = process, mark
         self._changed = asyncio.Event()
         self._heard, self._tail, self._logged_bytes = bytearray(), b"", 0
-        self._silent = False
+        self._silent = self._ending = False
         self._inlet = Inlet(process.stdin)
         self._answers = Outlet(process.stdout, self._hear)
         self._log = Outlet(process.stderr, self._keep)
@@ -92,7 +92,8 @@ class Child:
         return cls(process, mark)
 
     async def ask(self, question: bytes) -> bytes:
-        """One line in, one line out. Raises ``PolicyFailed``; the child is then of no more use."""
+        """One line in, one line out. Raises ``PolicyFailed``, or ``EnvironmentFailed`` when it was the worker that
+        ended the policy meanwhile. The child is then of no more use."""
         self._answers.catch_up(LIMIT_BYTES)
         if self._heard:
             raise self.failure("wrote more than one line for a turn")
@@ -102,6 +103,8 @@ class Child:
         self._log.resume()
         self._inlet.send(question)
         while (answer := self._answer()) is None:
+            if self._ending:
+                raise EnvironmentFailed("the worker ended the policy while it was deciding")
             if self._silent:
                 raise self.failure(await self._how_it_ended())
             self._changed.clear()
@@ -152,6 +155,8 @@ class Child:
 
     async def end(self, threads: Executor) -> int:
         """End every process of the policy; how many there were. Call it once."""
+        self._ending = True
+        self._changed.set()
         try:
             return await asyncio.get_running_loop().run_in_executor(threads, end, self._process, self._mark)
         finally:
