@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from random import Random
 
 from temporalio.client import Client
 
@@ -14,6 +15,7 @@ from infra.stores.records import SqlRecords
 from infra.stores.world_store import SqlWorlds
 from tiltyard.policies.catalogue import open_script, shipped
 from tiltyard.ports import World
+from tiltyard.testing.lossy_world import LossyWorld, Rates
 from tiltyard.worlds.engine import Engine
 from tiltyard.worlds.registry import worlds
 from workers.assembly import Parts
@@ -38,10 +40,10 @@ async def open_parts(settings: Settings, client: Client) -> AsyncIterator[Parts]
     policies = PolicyDriver(open_script, shipped, settings.search_path)
     with _database(settings.records_url) as database:
         objects = FolderObjects(settings.objects)
-        async with WorldClient(settings.world_socket) as world:
+        async with _world(settings) as world:
             try:
                 yield Parts(
-                    world=_as_asked(world, settings),
+                    world=world,
                     journal=SqlJournal(database, objects),
                     records=SqlRecords(database),
                     objects=objects,
@@ -52,9 +54,20 @@ async def open_parts(settings: Settings, client: Client) -> AsyncIterator[Parts]
                 await policies.aclose()
 
 
-def _as_asked(world: World, settings: Settings) -> World:
-    """The world, or with injected losses where the settings ask for them."""
-    return world
+@asynccontextmanager
+async def _world(settings: Settings) -> AsyncIterator[World]:
+    """The way to the world server, through a bad network where the settings ask for one."""
+    async with WorldClient(settings.world_socket) as world:
+        if settings.lossy is None:
+            yield world
+            return
+        rate = settings.lossy.rate
+        rates = Rates(rate, rate, rate, rate, rate)
+        lossy = LossyWorld(world, Random(settings.lossy.seed), rates)  # noqa: S311 dice, not a secret
+        try:
+            yield lossy
+        finally:
+            await lossy.aclose()
 
 
 @asynccontextmanager

@@ -3,11 +3,13 @@
 import asyncio
 import secrets
 from collections.abc import Sequence
+from datetime import timedelta
 
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from schemas.episode import EpisodeResult, EpisodeSpec, PolicySpec, workflow_id
 from schemas.message import Answer, Stop
@@ -23,6 +25,15 @@ from workflows.episode import EpisodeWorkflow
 
 POLL_S = 0.1
 """Between looks for an outcome that is not recorded yet."""
+
+RESTART = timedelta(minutes=1)
+"""How long a start of an episode outwaits a Temporal server that restarts."""
+
+AWAY = {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED}
+
+
+def _server_is_away(error: BaseException) -> bool:
+    return isinstance(error, RPCError) and error.status in AWAY
 
 
 def new_episode_id() -> str:
@@ -59,6 +70,16 @@ class Ground:
             await self._start(spec)
 
     async def _start(self, spec: EpisodeSpec) -> None:
+        async for attempt in AsyncRetrying(
+            retry=retry_if_exception(_server_is_away),
+            wait=wait_random_exponential(multiplier=0.2, max=3),
+            stop=stop_after_delay(RESTART),
+            reraise=True,
+        ):
+            with attempt:
+                await self._start_once(spec)
+
+    async def _start_once(self, spec: EpisodeSpec) -> None:
         try:
             await self.client.start_workflow(
                 EpisodeWorkflow.run,

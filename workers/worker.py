@@ -5,7 +5,9 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Coroutine
 from datetime import timedelta
+from typing import Any
 
 from temporalio.client import (
     Client,
@@ -18,6 +20,8 @@ from temporalio.client import (
     ScheduleSpec,
     ScheduleUpdate,
 )
+from temporalio.service import RPCError
+from tenacity import before_sleep_log, retry, retry_if_exception_type, wait_random_exponential
 
 from schemas.upkeep import UpkeepOrder
 from workers.assembly import activities_of, worker_of
@@ -27,8 +31,7 @@ from workers.drills import kill_after_commit
 from workers.settings import Settings
 from workflows.janitor import JanitorWorkflow
 
-CONNECT_EVERY_S = 0.2
-"""Between tries to reach a Temporal server that is still starting."""
+log = logging.getLogger(__name__)
 
 
 async def serve(settings: Settings) -> None:
@@ -36,11 +39,10 @@ async def serve(settings: Settings) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    client = await _connected(settings, stop)
+    client = await _unless(stop, _connected(settings))
     if client is None:
         return
     async with open_parts(settings, client) as parts:
-        await keep_janitor(client, settings)
         activities = activities_of(parts, settings, kill_after_commit(settings.kill_after_commit))
         async with worker_of(client, activities, settings.task_queue):
             settings.worker_ready.write_text(f"{os.getpid()}\n")
@@ -48,14 +50,24 @@ async def serve(settings: Settings) -> None:
             settings.worker_ready.unlink(missing_ok=True)
 
 
-async def _connected(settings: Settings, stop: asyncio.Event) -> Client | None:
-    while not stop.is_set():
-        try:
-            return await connect(settings)
-        except RuntimeError as error:  # what the SDK raises while nobody listens
-            logging.info("waiting for Temporal at %s: %s", settings.temporal_address, error)
-            await asyncio.sleep(CONNECT_EVERY_S)
-    return None
+async def _unless(stop: asyncio.Event, starting: Coroutine[Any, Any, Client]) -> Client | None:
+    """What is being started, or ``None`` when we are asked to stop first."""
+    stopped, task = asyncio.create_task(stop.wait()), asyncio.create_task(starting)
+    await asyncio.wait({stopped, task}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    return task.result() if task.done() else None
+
+
+@retry(
+    retry=retry_if_exception_type((RuntimeError, RPCError)),  # what the SDK raises while nobody listens
+    wait=wait_random_exponential(multiplier=0.1, max=2),
+    before_sleep=before_sleep_log(log, logging.INFO),
+)
+async def _connected(settings: Settings) -> Client:
+    """A client, with the janitor's schedule in place; a server that is starting or restarting is outwaited."""
+    client = await connect(settings)
+    await keep_janitor(client, settings)
+    return client
 
 
 async def keep_janitor(client: Client, settings: Settings) -> None:

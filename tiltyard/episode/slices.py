@@ -20,7 +20,7 @@ from schemas.tool import ToolSpec
 from schemas.world import DeliveryRequest
 from tiltyard.episode.delivery import Reconciler, delivery_id
 from tiltyard.episode.progress import budgets_left, clip, exhausted_budget, last_turn_notice, stalled, view_of
-from tiltyard.errors import DeliveryConflict, PolicyFailed, WorldUnreachable
+from tiltyard.errors import DeliveryConflict, EnvironmentFailed, PolicyFailed, WorldUnreachable
 from tiltyard.ports import Journal, OpenPolicy, Policies, World
 
 MAX_WAIT_S = 366 * 86_400
@@ -133,7 +133,7 @@ class SliceRunner:
             if allowed_s < turn_s:
                 return None
             raise PolicyFailed(f"the policy gave no decision within {turn_s:g} s") from None
-        except PolicyFailed:
+        except (PolicyFailed, EnvironmentFailed):
             raise
         except Exception as error:
             raise PolicyFailed(f"the policy raised {type(error).__name__}: {error}") from error

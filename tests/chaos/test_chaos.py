@@ -1,0 +1,172 @@
+"""Episodes under random SIGKILLs of every process and random losses on the wire: nothing is lost or done twice."""
+
+import asyncio
+import os
+import random
+import signal
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from infra.local.config import StackConfig
+from infra.local.stack import bring_up, look, take_down
+from ops.cli.on_demand import stack_config
+from schemas.episode import EpisodeResult, EpisodeSpec, PolicySpec, Validity
+from schemas.evidence import Evidence
+from schemas.task import Task
+from tiltyard.episode.grading import examine
+from tiltyard.policies.catalogue import open_script
+from tiltyard.suite import shipped
+from tiltyard.testing.memory_worlds import MemoryWorlds
+from tiltyard.testing.rehearse import rehearse
+from tiltyard.worlds.engine import Engine
+from tiltyard.worlds.registry import worlds
+from workers.bootstrap import open_ground
+from workers.ground import Ground
+from workers.settings import Settings
+
+PLAN = (
+    ("replacement/reply-lost/*", ("reconcile", "same_key_retry", "handoff", "new_id_retry")),
+    ("replacement/receipt-delayed/*", ("reconcile",)),
+    ("replacement/approval-amended/*", ("reference", "late_callback")),
+    ("retail/reply-lost/*", ("reference",)),
+    ("retail/exchange/*", ("reference",)),
+)
+"""Families whose episodes write, wait, lose replies as planned, and leave work behind."""
+
+AT_ONCE = 8
+
+
+@dataclass
+class Chaos:
+    """Kills random processes of a stack until it is told to stop."""
+
+    config: StackConfig
+    dice: random.Random
+    pause_s: tuple[float, float]
+    kills: Counter[str] = field(default_factory=Counter)
+
+    async def reign(self) -> None:
+        while True:
+            await asyncio.sleep(self.dice.uniform(*self.pause_s))
+            state = look(self.config.paths)
+            if state is None:
+                raise AssertionError("the supervisor is gone; nobody killed it")
+            ready = [one for one in state.processes if one.state == "ready" and one.process is not None]
+            if ready:
+                victim = self.dice.choice(ready)
+                assert victim.process is not None
+                with suppress(ProcessLookupError):
+                    os.kill(victim.process.pid, signal.SIGKILL)
+                    self.kills[victim.name] += 1
+
+
+@contextmanager
+def stack(home: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> Iterator[tuple[Settings, StackConfig]]:
+    """An embedded stack that loses a tenth of its messages and is quick to notice a death."""
+    for name, value in {
+        "TILTYARD_LOSSY": f"{seed}:0.1",
+        "TILTYARD_HEARTBEAT_S": "2",
+        "TILTYARD_SLICE_S": "0.3",
+        "TILTYARD_JANITOR_S": "3",
+        "TILTYARD_CALL_DEADLINE_S": "120",
+    }.items():
+        monkeypatch.setenv(name, value)
+    settings = Settings.from_environment(home)
+    config = stack_config(settings)
+    patience = config.patience.model_copy(update={"quick_s": 0, "backoff_s": (0.1,)})
+    config = config.model_copy(update={"patience": patience})
+    state = bring_up(config, print, pinned=True)
+    try:
+        yield settings.model_copy(update={"temporal_address": state.address}), config
+    finally:
+        take_down(config.paths, print)
+
+
+def planned(episodes: int) -> list[tuple[Task, str, int]]:
+    """(task, policy, seed), as many as asked for."""
+    pairs = [(task, policy) for glob, policies in PLAN for task in shipped().match([glob]) for policy in policies]
+    rounds = -(-episodes // len(pairs))
+    return [(task, policy, seed) for seed in range(rounds) for task, policy in pairs][:episodes]
+
+
+async def undisturbed(trials: Sequence[tuple[Task, str, int]]) -> list[EpisodeResult]:
+    """What each trial comes to in one process with nothing failing."""
+    engine = Engine(worlds(), MemoryWorlds())
+    results = []
+    for task, policy, seed in trials:
+        evidence = await rehearse(task, open_script(policy, task), engine, seed=seed)
+        results.append(examine(task, evidence, engine.describe(task.world)))
+    return results
+
+
+async def disturbed(ground: Ground, trials: Sequence[tuple[Task, str, int]]) -> list[EpisodeResult]:
+    gate = asyncio.Semaphore(AT_ONCE)
+    specs = [await ground.plan(task, PolicySpec(target=policy), seed) for task, policy, seed in trials]
+    await ground.records.plan(specs)
+
+    async def one(spec: EpisodeSpec) -> EpisodeResult:
+        async with gate:
+            await ground.submit([spec])
+            return await ground.result(spec.episode_id)
+
+    return list(await asyncio.gather(*map(one, specs)))
+
+
+def assert_once(evidence: Evidence) -> None:
+    """I1: each ledger row names exactly one committed delivery or one job; no delivery has two records."""
+    deliveries = Counter(record.delivery_id for record in evidence.facts.deliveries)
+    assert not [name for name, records in deliveries.items() if records > 1]
+    jobs = {job.job_id for job in evidence.facts.jobs}
+    for row in evidence.facts.ledger:
+        assert row.cause in (deliveries if row.cause_kind == "delivery" else jobs), row
+
+
+async def wreak(home: Path, monkeypatch: pytest.MonkeyPatch, episodes: int, seed: int) -> None:
+    trials = planned(episodes)
+    calm = await undisturbed(trials)
+    with stack(home, monkeypatch, seed) as (settings, config):
+        async with open_ground(settings) as ground:
+            chaos = Chaos(config, random.Random(seed), (0.5, 2.5))
+            reign = asyncio.create_task(chaos.reign())
+            results = await disturbed(ground, trials)
+            reign.cancel()
+            with suppress(asyncio.CancelledError):
+                await reign
+            print(f"{len(results)} episodes, seed {seed}, killed {dict(chaos.kills)}")
+            await assert_nothing_made_a_difference(ground, calm, results)
+            late = sum(result.counts.late_writes for result in results)
+            print(f"late writes refused: {late}")
+
+
+async def assert_nothing_made_a_difference(
+    ground: Ground, calm: Sequence[EpisodeResult], results: Sequence[EpisodeResult]
+) -> None:
+    for before, after in zip(calm, results, strict=True):
+        told = f"{after.episode_id} {after.task} {after.policy} seed {after.seed}: {after.reason}"
+        assert (after.end, after.validity) == (before.end, Validity.VALID), told
+        assert after.digests.trace == before.digests.trace, told
+        assert after.score == before.score, told
+        assert_once(await evidence_of(ground, after))
+
+
+async def evidence_of(ground: Ground, result: EpisodeResult) -> Evidence:
+    from tiltyard.episode.closing import unpack
+
+    return unpack(await ground.objects.get(result.trace))
+
+
+@pytest.mark.timeout(900)
+async def test_200_episodes_under_kills_and_losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await wreak(tmp_path / "home", monkeypatch, 200, seed=1)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", range(2, 7))
+async def test_long_chaos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    await wreak(tmp_path / "home", monkeypatch, 300, seed)
