@@ -16,11 +16,13 @@ from schemas.contract import (
     StateContract,
 )
 from schemas.episode import End
+from schemas.observation import Observation
 from schemas.world import Job
+from tiltyard.graders import grade_episode
 from tiltyard.graders.budget import check_budget
 from tiltyard.graders.drain import check_drain
 
-from .story import Story, task_of
+from .story import TOOLS, Story, task_of
 
 LAMP = {"id": "L-1", "price": 12.5, "tags": ["new"], "place": {"shelf": 3, "room": "A"}}
 CREATED = ExpectedChange(collection="orders", key="O-1", change="created", fields={"lamp": "L-1"})
@@ -243,3 +245,25 @@ def test_process_rules_as_a_contract() -> None:
     contract = ProcessContract.model_validate({"rules": [rule]})
     assert Story().call("look").why(contract) == ""
     assert Story().give_up().why(contract) == "require look: it never happened"
+
+
+def test_only_what_is_left_after_the_drain_counts() -> None:
+    story, task = Story().call("order", ORDER), task_of(state(CREATED))
+    undone = story.facts.model_copy(update={"changes": ()})
+    late = story.facts.model_copy(update={"before_drain": ()})
+    for facts, passes in ((story.facts, True), (undone, False), (late, True)):
+        grade = grade_episode(task, facts, story.turns, story.end, TOOLS)
+        assert grade.contracts[0].passed == passes
+
+
+def test_the_worlds_record_stands_against_the_journal() -> None:
+    story = Story().call("look").call("order", ORDER, status="timeout", content={"id": "O-1"})
+    forged = Observation(tool="order", status="ok", content={"id": "O-1"})
+    story.turns[1] = story.turns[1].model_copy(update={"observations": (forged,)})
+    assert "evidence missing" in story.submit(outcome="ordered", order_id="O-1").why(ANSWER)
+
+
+def test_an_answer_counts_only_when_the_episode_ended_by_it() -> None:
+    story = asked().submit(outcome="ordered", order_id="O-1")
+    story.end = End.CANCELLED
+    assert story.why(ANSWER) == "no answer was submitted"

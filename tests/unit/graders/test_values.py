@@ -3,7 +3,7 @@
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.base import JsonValue
@@ -79,6 +79,10 @@ def test_paths_texts_and_tokens_of_any_value(value: JsonValue, path: str) -> Non
 
 
 @settings(deadline=None)
+@example([[0, 1], [0]], 2, 2)  # the first slot must let its thing go
+@example([[0], [0, 1]], 1, 2)
+@example([[0, 1], [0, 2], [0]], 3, 3)  # and so must two in a row
+@example([[0, 1], [0]], 0, 2)  # a thing finds room when another moves
 @given(
     st.lists(st.lists(st.integers(0, 4), max_size=5, unique=True), max_size=5),
     st.integers(0, 5),
