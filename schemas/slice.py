@@ -80,18 +80,18 @@ class CloseRequest(Model):
 
 
 class CloseReport(Model):
-    """``evidence`` is the object that holds all facts; ``unknown`` counts outcomes that cannot be told."""
+    """``trace`` is the object that holds all facts; ``unknown`` counts outcomes that cannot be told."""
 
-    evidence: str
+    trace: str
     unknown: int = 0
 
 
 class GradeRequest(Model):
-    """Grade an episode from its evidence and record the outcome. Without a lease there is no evidence."""
+    """Grade an episode from its trace and record the outcome. Without a lease there is no trace."""
 
     spec: EpisodeSpec
     ending: Ending
-    evidence: str | None = None
+    trace: str | None = None
     timings: dict[str, float] = {}
 
 

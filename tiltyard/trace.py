@@ -7,7 +7,9 @@ late writes and ledger positions. The engine's own rows are left out as rows, as
 say of the world is put in instead: receipts by operation id, and jobs with their due time and state.
 """
 
+import gzip
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +19,6 @@ from pydantic import ValidationError
 from schemas.base import JsonObject, canonical, digest_of
 from schemas.episode import End
 from schemas.evidence import Evidence
-from schemas.grade import Grade
 from schemas.journal import TurnRecord
 from schemas.task import Task
 from schemas.tool import ToolSpec
@@ -69,12 +70,11 @@ def _job(job: Job) -> JsonObject:
 
 @dataclass(frozen=True)
 class Trace:
-    """A whole episode with its task and the world's tools: all that is needed to grade it again."""
+    """A whole episode with its task and the world's tools: all that is needed to grade it, now and again."""
 
     task: Task
     tools: tuple[ToolSpec, ...]
     evidence: Evidence
-    grade: Grade
 
 
 _ROWS = ("deliveries", "ledger", "receipts", "jobs", "late", "before_drain", "changes", "initial")
@@ -84,7 +84,8 @@ _ROWS = ("deliveries", "ledger", "receipts", "jobs", "late", "before_drain", "ch
 def trace_lines(trace: Trace) -> Iterator[bytes]:
     """The trace as canonical JSON Lines; equal traces give equal bytes.
 
-    A header, then a line for each turn and each row of the facts, then one each for task, tools, end and grade.
+    A header, then a line for each turn and each row of the facts, then one each for task and tools. Grades are not
+    in it: they are made from it, and kept with the records.
     """
     evidence = trace.evidence.model_dump(mode="json")
     facts, turns = evidence.pop("facts"), evidence.pop("turns")
@@ -95,7 +96,20 @@ def trace_lines(trace: Trace) -> Iterator[bytes]:
             yield _line(part, value)
     yield _line("task", trace.task)
     yield _line("tools", list(trace.tools))
-    yield _line("grade", trace.grade)
+
+
+def pack(trace: Trace) -> bytes:
+    """The archived trace: its lines, compressed without a time stamp, so that equal traces are equal objects."""
+    return gzip.compress(b"".join(trace_lines(trace)), mtime=0)
+
+
+def unpack(data: bytes) -> Trace:
+    """The trace of ``pack``. Raises ``BadInput``."""
+    try:
+        lines = gzip.decompress(data).splitlines(keepends=True)
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadInput(f"is not a compressed trace: {error}", field="trace") from None
+    return read_trace(lines)
 
 
 def _line(line: str, value: Any) -> bytes:
@@ -112,7 +126,7 @@ def read_trace(lines: Iterable[bytes]) -> Trace:
             parts[name].append(value)
         else:
             single[name] = value
-    if missing := sorted({"header", "task", "tools", "grade"} - single.keys()):
+    if missing := sorted({"header", "task", "tools"} - single.keys()):
         raise BadInput(f"the trace has no line {missing[0]!r}", field="trace", fix="it was cut; fetch it again")
     if single["header"].get("format") != FORMAT:
         raise BadInput(f"is of format {single['header'].get('format')!r}, not {FORMAT}", field="trace: header")
@@ -125,7 +139,7 @@ def _parsed(number: int, line: bytes) -> tuple[str, Any]:
         name, value = parsed["line"], parsed["value"]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise BadInput(f"is not a line of a trace: {error!r}", field=f"trace: line {number}") from None
-    if not isinstance(name, str) or (name in ("header", "task", "grade") and not isinstance(value, dict)):
+    if not isinstance(name, str) or (name in ("header", "task") and not isinstance(value, dict)):
         raise BadInput("is not a line of a trace", field=f"trace: line {number}")
     return name, value
 
@@ -139,7 +153,6 @@ def _assembled(parts: Mapping[str, list[Any]], single: Mapping[str, Any]) -> Tra
             task=_model(Task, single["task"]),
             tools=tuple(_model(ToolSpec, tool) for tool in single["tools"]),
             evidence=_model(Evidence, evidence),
-            grade=_model(Grade, single["grade"]),
         )
     except (ValidationError, TypeError, KeyError) as error:
         raise BadInput(f"does not hold a trace: {error}", field="trace") from None

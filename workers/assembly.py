@@ -65,7 +65,7 @@ def activities_of(
     leases = LeaseActivities(Leasing(parts.world, reconciler, load_task, *place))
     closing = ClosingActivities(
         Closer(parts.world, reconciler, parts.journal, parts.objects, parts.policies, load_task),
-        Examiner(parts.world, reconciler, parts.objects, parts.records, load_task),
+        Examiner(parts.objects, parts.records),
     )
     upkeep = UpkeepActivities(parts.world, reconciler, parts.records, parts.chains, *place)
     return [turns.run_slice, leases.lease, leases.release, closing.close, closing.grade, upkeep.inspect]

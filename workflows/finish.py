@@ -35,8 +35,8 @@ async def finish(
     began = workflow.now()
     closed = await _kept(errors, _close(spec, lease, ending, tuning, settle)) if lease else None
     timings = {**timings, "close": (workflow.now() - began).total_seconds()}
-    evidence = closed.evidence if closed else None
-    request = GradeRequest(spec=spec, ending=ending, evidence=evidence, timings=timings)
+    trace = closed.trace if closed else None
+    request = GradeRequest(spec=spec, ending=ending, trace=trace, timings=timings)
     grading = workflow.execute_activity_method(ClosingActivities.grade, request, **step_options(tuning))
     summary, _ = await asyncio.gather(
         _kept(errors, grading), _kept(errors, _release(lease, closed, tuning)) if lease and closed else _nothing()

@@ -13,16 +13,20 @@ from pathlib import Path
 import pytest
 
 from infra.local.config import StackConfig
+from infra.local.processes import alive
 from infra.local.stack import bring_up, look, take_down
+from infra.local.state import ProcessState, StackState
 from ops.cli.on_demand import stack_config
 from schemas.episode import EpisodeResult, EpisodeSpec, PolicySpec, Validity
 from schemas.evidence import Evidence
 from schemas.task import Task
+from tests.workflow.arena import until
 from tiltyard.episode.grading import examine
 from tiltyard.policies.catalogue import open_script
 from tiltyard.suite import shipped
 from tiltyard.testing.memory_worlds import MemoryWorlds
 from tiltyard.testing.rehearse import rehearse
+from tiltyard.trace import unpack
 from tiltyard.worlds.engine import Engine
 from tiltyard.worlds.registry import worlds
 from workers.bootstrap import open_ground
@@ -51,18 +55,23 @@ class Chaos:
     kills: Counter[str] = field(default_factory=Counter)
 
     async def reign(self) -> None:
+        """Kill one or two processes, wait until all are back, let them work for a moment, and again."""
         while True:
+            await until(lambda: self._state().phase == "ready" and not self._down())
             await asyncio.sleep(self.dice.uniform(*self.pause_s))
-            state = look(self.config.paths)
-            if state is None:
-                raise AssertionError("the supervisor is gone; nobody killed it")
-            ready = [one for one in state.processes if one.state == "ready" and one.process is not None]
-            if ready:
-                victim = self.dice.choice(ready)
-                assert victim.process is not None
-                with suppress(ProcessLookupError):
-                    os.kill(victim.process.pid, signal.SIGKILL)
-                    self.kills[victim.name] += 1
+            for victim in self.dice.sample(self._state().processes, self.dice.choice((1, 1, 2))):
+                if victim.process is not None:
+                    with suppress(ProcessLookupError):
+                        os.kill(victim.process.pid, signal.SIGKILL)
+                        self.kills[victim.name] += 1
+
+    def _state(self) -> StackState:
+        state = look(self.config.paths)
+        assert state is not None, "the supervisor is gone, and nobody killed it"
+        return state
+
+    def _down(self) -> list[ProcessState]:
+        return [one for one in self._state().processes if one.state != "ready" or not alive(one.process)]
 
 
 @contextmanager
@@ -131,7 +140,7 @@ async def wreak(home: Path, monkeypatch: pytest.MonkeyPatch, episodes: int, seed
     calm = await undisturbed(trials)
     with stack(home, monkeypatch, seed) as (settings, config):
         async with open_ground(settings) as ground:
-            chaos = Chaos(config, random.Random(seed), (0.5, 2.5))
+            chaos = Chaos(config, random.Random(seed), (0.2, 5))
             reign = asyncio.create_task(chaos.reign())
             results = await disturbed(ground, trials)
             reign.cancel()
@@ -155,9 +164,7 @@ async def assert_nothing_made_a_difference(
 
 
 async def evidence_of(ground: Ground, result: EpisodeResult) -> Evidence:
-    from tiltyard.episode.closing import unpack
-
-    return unpack(await ground.objects.get(result.trace))
+    return unpack(await ground.objects.get(result.trace)).evidence
 
 
 @pytest.mark.timeout(900)

@@ -20,7 +20,6 @@ from schemas.start import EpisodeStart, Tuning
 from schemas.task import Reference, Step, Task
 from schemas.upkeep import UpkeepOrder, UpkeepSummary
 from schemas.view import View
-from tiltyard.episode.closing import unpack
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.testing.gated_world import GatedWorld
 from tiltyard.testing.local_world import LocalWorld
@@ -30,6 +29,7 @@ from tiltyard.testing.memory_policies import Act, MemoryPolicies
 from tiltyard.testing.memory_records import MemoryRecords
 from tiltyard.testing.memory_worlds import MemoryWorlds
 from tiltyard.testing.tally_world import TALLY
+from tiltyard.trace import unpack
 from tiltyard.worlds.engine import Engine
 from tiltyard.worlds.kit import WorldKind
 from workers.assembly import WORKFLOWS, Parts, activities_of, worker_of
@@ -150,7 +150,7 @@ class Arena:
         """No lease of the episode, none of its jobs pending, its policy closed, and one outcome."""
         assert spec.episode_id not in {lease.episode_id for lease in self.engine.leases()}
         assert spec.episode_id in self.policies.closed
-        evidence = unpack(await self.objects.get((await self.outcome(spec)).trace))
+        evidence = unpack(await self.objects.get((await self.outcome(spec)).trace)).evidence
         assert evidence.drain.empty
         assert all(job.state != "pending" for job in evidence.facts.jobs)
 

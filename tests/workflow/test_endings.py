@@ -19,8 +19,8 @@ from schemas.slice import Ending, Summary
 from schemas.start import EpisodeStart, Tuning
 from schemas.view import View
 from tests.workflow.arena import QUICK, Arena, arena, calls, honest, tally_task, until
-from tiltyard.episode.closing import unpack
 from tiltyard.errors import WorldUnreachable
+from tiltyard.trace import unpack
 from workers.assembly import WORKFLOWS
 from workflows.episode import EpisodeWorkflow
 
@@ -183,7 +183,7 @@ async def test_reset_goes_on_in_the_same_generation_without_a_second_effect(clie
 
 
 async def _facts_of(place: Arena, trace: str) -> tuple[str, int]:
-    facts = unpack(await place.objects.get(trace)).facts
+    facts = unpack(await place.objects.get(trace)).evidence.facts
     return facts.namespace, facts.generation
 
 

@@ -11,8 +11,8 @@ from schemas.episode import End
 from schemas.task import Limits
 from schemas.view import View
 from tests.workflow.arena import Arena, arena, calls, honest, tally_task, until
-from tiltyard.episode.closing import unpack
 from tiltyard.errors import BadInput
+from tiltyard.trace import unpack
 
 
 async def deliberate(view: View) -> Decision:
@@ -29,7 +29,7 @@ def asking(view: View) -> Decision:
 
 
 async def heard(place: Arena, trace: str) -> object:
-    return unpack(await place.objects.get(trace)).turns[-1].decision.submit
+    return unpack(await place.objects.get(trace)).evidence.turns[-1].decision.submit
 
 
 async def test_stop_ends_it_as_cancelled_with_its_effects_accounted_for(client: Client, tmp_path: Path) -> None:

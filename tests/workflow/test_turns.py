@@ -11,7 +11,7 @@ from schemas.start import Tuning
 from schemas.task import Limits
 from schemas.view import View
 from tests.workflow.arena import arena, calls, honest, tally_task, until
-from tiltyard.episode.closing import unpack
+from tiltyard.trace import unpack
 
 
 async def test_an_honest_episode_is_submitted_graded_and_leaves_nothing(client: Client, tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ async def test_unknown_tools_and_bad_arguments_are_observations_that_name_the_fi
 
     async with arena(client, {"clumsy": clumsy}, tmp_path) as place, place.worker():
         result = await place.run(tally_task(), "clumsy")
-        turns = unpack(await place.objects.get(result.trace)).turns
+        turns = unpack(await place.objects.get(result.trace)).evidence.turns
         shown = [observation for turn in turns for observation in turn.observations or ()]
         assert [(one.status, one.code) for one in shown] == [
             ("error", "unknown_tool"),

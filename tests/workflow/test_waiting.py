@@ -15,7 +15,7 @@ from schemas.episode import End
 from schemas.task import Limits, Settle
 from schemas.view import View
 from tests.workflow.arena import arena, calls, tally_task
-from tiltyard.episode.closing import unpack
+from tiltyard.trace import unpack
 
 DAY = 86_400
 
@@ -51,7 +51,7 @@ async def test_a_simulated_wait_runs_what_comes_due_and_takes_no_time(client: Cl
         handle = await place.start(spec)
         await handle.result()
         result = await place.outcome(spec)
-        evidence = unpack(await place.objects.get(result.trace))
+        evidence = unpack(await place.objects.get(result.trace)).evidence
         assert evidence.facts.now_s >= 3 * DAY
         assert result.answer == {"total": 1}
         described = await handle.describe()
@@ -94,7 +94,7 @@ async def test_settling_waits_for_background_work_only_as_far_as_the_task_says(
 
     async with arena(client, {"hasty": hasty}, tmp_path) as place, place.worker():
         result = await place.run(tally_task(settle=Settle(limit_s=limit_s)), "hasty")
-        evidence = unpack(await place.objects.get(result.trace))
+        evidence = unpack(await place.objects.get(result.trace)).evidence
         totals = [change.after["total"] for change in evidence.facts.changes if isinstance(change.after, dict)]
         assert sum(int(str(value)) for value in totals) == total
         assert result.drain.jobs_cancelled == cancelled

@@ -1,10 +1,8 @@
 """The end of an episode: settle, seal, drain, collect. Each step may be repeated."""
 
 import asyncio
-import gzip
 from collections.abc import Awaitable, Callable, Sequence
 
-from schemas.base import canonical
 from schemas.evidence import Evidence, Reading
 from schemas.journal import TurnRecord
 from schemas.slice import CloseReport, CloseRequest
@@ -13,6 +11,7 @@ from schemas.world import DeliveryRequest, Facts
 from tiltyard.episode.delivery import Reconciler, delivery_id
 from tiltyard.errors import Fenced
 from tiltyard.ports import Journal, Objects, Policies, World
+from tiltyard.trace import Trace, pack
 
 WAIT = "wait"
 """The engine's tool that advances a world's clock."""
@@ -49,9 +48,10 @@ class Closer:
         reach = self._reconciler.until_reply
         await reach(lambda: self._world.seal(namespace, generation))
         drain = await reach(lambda: self._world.drain(namespace, generation))
-        facts, turns = await asyncio.gather(
+        facts, turns, tools = await asyncio.gather(
             reach(lambda: self._world.facts(namespace, generation, task.fact_collections)),
             self._journal.read(episode_id, generation),
+            reach(lambda: self._world.describe(task.world)),
         )
         readings = read_in_flight(turns, facts, episode_id)
         evidence = Evidence(
@@ -62,8 +62,8 @@ class Closer:
             drain=drain,
             in_flight=readings,
         )
-        name = await self._objects.put(pack(evidence))
-        return CloseReport(evidence=name, unknown=sum(reading == "unknown" for reading in readings.values()))
+        name = await self._objects.put(pack(Trace(task, tools, evidence)))
+        return CloseReport(trace=name, unknown=sum(reading == "unknown" for reading in readings.values()))
 
     async def _settle(self, request: CloseRequest, limit_s: int) -> None:
         """Let background work come due. The clock is moved by a delivery of the harness, so it moves once."""
@@ -96,13 +96,3 @@ def read_in_flight(turns: Sequence[TurnRecord], facts: Facts, episode_id: str) -
         known = record is not None and (record.reply is not None or record.tool == WAIT)
         readings[sent] = "absent" if record is None else "committed" if known else "unknown"
     return readings
-
-
-def pack(evidence: Evidence) -> bytes:
-    """Equal evidence packs to equal bytes: canonical JSON, and no time stamp in the compression."""
-    return gzip.compress(canonical(evidence), mtime=0)
-
-
-def unpack(data: bytes) -> Evidence:
-    """The evidence of ``pack``."""
-    return Evidence.model_validate_json(gzip.decompress(data))

@@ -1,7 +1,6 @@
-"""Grade an episode from its evidence and record the outcome (I6, I8)."""
+"""Grade an episode from its trace and record the outcome (I6, I8)."""
 
 import time
-from collections.abc import Awaitable, Callable
 
 from schemas.episode import Digests, End, EpisodeResult, EpisodeSpec, Validity
 from schemas.evidence import Evidence
@@ -9,12 +8,10 @@ from schemas.grade import Grade
 from schemas.slice import Ending, GradeRequest, Summary
 from schemas.task import Task
 from schemas.tool import ToolSpec
-from tiltyard.episode.closing import unpack
-from tiltyard.episode.delivery import Reconciler
 from tiltyard.errors import GraderFailed
 from tiltyard.graders import count, grade_episode
-from tiltyard.ports import Objects, Records, World
-from tiltyard.trace import trace_digest
+from tiltyard.ports import Objects, Records
+from tiltyard.trace import trace_digest, unpack
 
 UNFINISHED = {End.CANCELLED, End.TERMINATED}
 """Ends that say nothing about the policy: the trial is missing, and stays in the denominator."""
@@ -23,19 +20,9 @@ UNFINISHED = {End.CANCELLED, End.TERMINATED}
 class Examiner:
     """Grades evidence. A grader that fails makes the outcome invalid, never a lost result."""
 
-    def __init__(
-        self,
-        world: World,
-        reconciler: Reconciler,
-        objects: Objects,
-        records: Records,
-        load_task: Callable[[str], Awaitable[Task]],
-    ) -> None:
-        self._world = world
-        self._reconciler = reconciler
+    def __init__(self, objects: Objects, records: Records) -> None:
         self._objects = objects
         self._records = records
-        self._load_task = load_task
 
     async def grade(self, request: GradeRequest) -> Summary:
         """Record the outcome; the first one stands."""
@@ -44,15 +31,13 @@ class Examiner:
         return Summary(episode_id=standing.episode_id, end=standing.end, total=standing.score.total)
 
     async def _result(self, request: GradeRequest) -> EpisodeResult:
-        if request.evidence is None:
+        if request.trace is None:
             return without_evidence(request.spec, request.ending)
         started = time.monotonic()
-        task = await self._load_task(request.spec.task_digest)
-        evidence = unpack(await self._objects.get(request.evidence))
-        tools = await self._reconciler.until_reply(lambda: self._world.describe(task.world))
-        result = examine(task, evidence, tools)
+        trace = unpack(await self._objects.get(request.trace))
+        result = examine(trace.task, trace.evidence, trace.tools)
         timings = {**request.timings, "grade": round(time.monotonic() - started, 3)}
-        return result.model_copy(update={"trace": request.evidence, "timings": timings})
+        return result.model_copy(update={"trace": request.trace, "timings": timings})
 
 
 def examine(task: Task, evidence: Evidence, tools: tuple[ToolSpec, ...]) -> EpisodeResult:

@@ -11,7 +11,7 @@ from schemas.evidence import Evidence
 from schemas.slice import CloseRequest, Ending, LeaseRef, ReleaseRequest, SliceReport, SliceRequest
 from schemas.start import LeaseOrder
 from schemas.task import Task
-from tiltyard.episode.closing import Closer, unpack
+from tiltyard.episode.closing import Closer
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.episode.leasing import Leasing
 from tiltyard.episode.slices import SliceRunner
@@ -22,6 +22,7 @@ from tiltyard.testing.local_world import LocalWorld
 from tiltyard.testing.memory_journal import MemoryJournal
 from tiltyard.testing.memory_objects import MemoryObjects
 from tiltyard.testing.memory_policies import MemoryPolicies
+from tiltyard.trace import unpack
 from tiltyard.worlds.engine import Engine
 
 
@@ -47,7 +48,7 @@ async def rehearse(
     lease = await rehearsal.leasing.lease(LeaseOrder(spec=spec, first_run_id=name), name)
     ending = await rehearsal.play(spec, lease)
     closed = await rehearsal.closer.close(CloseRequest(spec=spec, lease=lease, ending=ending))
-    evidence = unpack(await rehearsal.objects.get(closed.evidence))
+    evidence = unpack(await rehearsal.objects.get(closed.trace)).evidence
     if recycle and not await rehearsal.leasing.release(ReleaseRequest(lease=lease)):
         raise EnvironmentFailed(f"the namespace of {name} was quarantined")
     return evidence

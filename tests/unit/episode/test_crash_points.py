@@ -16,7 +16,7 @@ from schemas.slice import CloseRequest, LeaseRef, SliceReport, SliceRequest
 from schemas.start import LeaseOrder
 from schemas.task import Reference, Settle, Step, Task
 from schemas.view import View
-from tiltyard.episode.closing import Closer, unpack
+from tiltyard.episode.closing import Closer
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.episode.leasing import Leasing
 from tiltyard.episode.slices import SliceRunner
@@ -28,7 +28,7 @@ from tiltyard.testing.memory_objects import MemoryObjects
 from tiltyard.testing.memory_policies import MemoryPolicies
 from tiltyard.testing.memory_worlds import MemoryWorlds
 from tiltyard.testing.tally_world import TALLY
-from tiltyard.trace import trace_digest
+from tiltyard.trace import trace_digest, unpack
 from tiltyard.worlds.engine import Engine
 
 TASK = Task(
@@ -124,7 +124,7 @@ async def episode(fuse: Fuse, engine: Engine, slice_turns: int) -> tuple[str, in
     closer = Closer(world, reconciler, journal, objects, policies, shelf.load)
     request = CloseRequest(spec=spec, lease=lease, ending=report.ending)
     closed = await restarted(lambda: closer.close(request))
-    evidence = unpack(await objects.get(closed.evidence))
+    evidence = unpack(await objects.get(closed.trace)).evidence
     assert_every_row_has_one_cause(evidence.facts.ledger, {d.delivery_id for d in evidence.facts.deliveries})
     effects = sum(not row.system and row.cause_kind == "delivery" for row in evidence.facts.ledger)
     return trace_digest(TASK, evidence.facts, evidence.turns, evidence.ending.end), effects

@@ -21,7 +21,7 @@ from tiltyard.policies.catalogue import open_script
 from tiltyard.suite import shipped
 from tiltyard.testing.memory_worlds import MemoryWorlds
 from tiltyard.testing.rehearse import rehearse
-from tiltyard.trace import Trace, read_trace, trace_digest, trace_lines
+from tiltyard.trace import Trace, pack, read_trace, trace_digest, trace_lines, unpack
 from tiltyard.worlds.engine import Engine
 from tiltyard.worlds.registry import worlds
 
@@ -144,7 +144,7 @@ def test_what_happened_is_in_the_digest(left: Evidence, edit: Callable[[Evidence
 
 def traced(left: Evidence, task: Task = TASK) -> Trace:
     tools = Engine(worlds(), MemoryWorlds()).describe(task.world)
-    return Trace(task, tools, left, grade_episode(task, left.facts, left.turns, left.ending.end, tools))
+    return Trace(task, tools, left)
 
 
 def test_a_trace_reads_back_whole_and_grades_again_to_the_same(left: Evidence) -> None:
@@ -154,7 +154,10 @@ def test_a_trace_reads_back_whole_and_grades_again_to_the_same(left: Evidence) -
     assert again == trace
     assert list(trace_lines(again)) == lines
     facts, turns = again.evidence.facts, again.evidence.turns
-    assert grade_episode(again.task, facts, turns, again.evidence.ending.end, again.tools) == trace.grade
+    grade = grade_episode(TASK, left.facts, left.turns, left.ending.end, trace.tools)
+    assert grade_episode(again.task, facts, turns, again.evidence.ending.end, again.tools) == grade
+    assert unpack(pack(trace)) == trace
+    assert pack(trace) == pack(again)
     assert trace_digest(again.task, facts, turns, again.evidence.ending.end) == digest(left)
 
 
@@ -167,7 +170,7 @@ def test_every_turn_and_row_has_a_line_of_its_own(left: Evidence) -> None:
 
 def test_a_trace_that_was_cut_is_refused(left: Evidence) -> None:
     lines = list(trace_lines(traced(left)))
-    with pytest.raises(BadInput, match="no line 'grade'"):
+    with pytest.raises(BadInput, match="no line 'tools'"):
         read_trace(lines[:-1])
     with pytest.raises(BadInput, match="line 1"):
         read_trace([lines[0][:40], *lines[1:]])
