@@ -1,12 +1,13 @@
-"""What the journal says of an episode's progress: the view, budgets, stalls. Pure functions of the turns."""
+"""What the journal says of an episode's progress: the view, budgets, stalls. A function of the turns alone."""
 
+from collections import deque
 from collections.abc import Sequence
 
-from schemas.base import canonical
-from schemas.decision import Call
+from schemas.base import JsonValue, canonical
+from schemas.decision import Call, Decision
 from schemas.journal import TurnRecord
 from schemas.observation import Observation
-from schemas.task import Limits, Task
+from schemas.task import Task
 from schemas.tool import ToolSpec
 from schemas.view import Budgets, Turn, View
 
@@ -14,79 +15,98 @@ STALL_CALLS = 5
 """Calls of one tool with unchanged arguments, one after the other, that make a stall."""
 
 
-def view_of(task: Task, tools: tuple[ToolSpec, ...], turns: Sequence[TurnRecord], seed: int, notice: str) -> View:
-    """What the policy decides the next turn by."""
-    return View.model_construct(
-        instruction=task.instruction,
-        tools=tools,
-        transcript=tuple(
-            Turn.model_construct(decision=turn.decision, observations=turn.observations or ()) for turn in turns
-        ),
-        budgets=budgets_left(task.limits, turns),
-        seed=seed,
-        turn=len(turns),
-        memo=turns[-1].decision.memo if turns else None,
-        notice=notice,
-    )
+class Progress:
+    """What the finished turns of an episode add up to. It grows turn by turn, so a long episode stays fast."""
+
+    def __init__(self, task: Task, turns: Sequence[TurnRecord] = ()) -> None:
+        self._task = task
+        self._transcript: list[Turn] = []
+        self._calls = self._tokens = self._asked = 0
+        self._last_was_extra = False
+        self._last_calls: deque[Call] = deque(maxlen=STALL_CALLS)
+        self._memo: JsonValue = None
+        self.now_s = 0
+        for turn in turns:
+            self.add(turn)
+
+    def __len__(self) -> int:
+        return len(self._transcript)
+
+    def add(self, turn: TurnRecord) -> None:
+        """A turn has been finished: its calls were answered."""
+        decision = turn.decision
+        self._last_was_extra = bool(_used_up(self.left()))
+        self._transcript.append(Turn.model_construct(decision=decision, observations=turn.observations or ()))
+        self._calls += len(decision.calls)
+        self._tokens += decision.tokens
+        self._asked += decision.ask is not None
+        self._last_calls.extend(decision.calls)
+        self._memo = decision.memo
+        self.now_s = turn.now_s
+
+    @property
+    def last(self) -> Decision | None:
+        return self._transcript[-1].decision if self._transcript else None
+
+    @property
+    def asked(self) -> int:
+        """Questions asked so far."""
+        return self._asked
+
+    def view(self, tools: tuple[ToolSpec, ...], seed: int, notice: str) -> View:
+        """What the policy decides the next turn by."""
+        return View.model_construct(
+            instruction=self._task.instruction,
+            tools=tools,
+            transcript=tuple(self._transcript),
+            budgets=self.left(),
+            seed=seed,
+            turn=len(self),
+            memo=self._memo,
+            notice=notice,
+        )
+
+    def left(self) -> Budgets:
+        """Budgets that are left, never below zero."""
+        limits = self._task.limits
+        return Budgets(
+            turns=max(0, limits.turns - len(self)),
+            tool_calls=max(0, limits.tool_calls - self._calls),
+            tokens=None if limits.tokens is None else max(0, limits.tokens - self._tokens),
+            virtual_s=None if limits.virtual_s is None else max(0, limits.virtual_s - self.now_s),
+        )
+
+    def exhausted(self) -> str:
+        """The budget that ends the episode before the next turn, or nothing.
+
+        Turns end at their number. Any other budget that is used up grants one last turn, with a notice.
+        """
+        left = self.left()
+        if left.turns == 0:
+            return "turns"
+        return _used_up(left) if self._last_was_extra else ""
+
+    def notice(self) -> str:
+        """What the policy is told before its last turn, or nothing."""
+        left = self.left()
+        spent = _used_up(left)
+        if spent:
+            return f"The budget of {spent} is used up: this is your last turn. Submit what you have, or give up."
+        return "This is your last turn: submit what you have, or give up." if left.turns == 1 else ""
+
+    def stalled(self) -> str:
+        """Why the episode is stalled, or nothing. Polling tools that the task names are exempt."""
+        calls = self._last_calls
+        if len(calls) < STALL_CALLS or calls[0].tool in self._task.polling_tools:
+            return ""
+        if any(call != calls[0] for call in calls):
+            return ""
+        return f"{STALL_CALLS} calls of {calls[0].tool} with unchanged arguments"
 
 
-def budgets_left(limits: Limits, turns: Sequence[TurnRecord]) -> Budgets:
-    """Budgets that are left, never below zero."""
-    calls = sum(len(turn.decision.calls) for turn in turns)
-    tokens = sum(turn.decision.tokens for turn in turns)
-    now_s = turns[-1].now_s if turns else 0
-    return Budgets(
-        turns=max(0, limits.turns - len(turns)),
-        tool_calls=max(0, limits.tool_calls - calls),
-        tokens=None if limits.tokens is None else max(0, limits.tokens - tokens),
-        virtual_s=None if limits.virtual_s is None else max(0, limits.virtual_s - now_s),
-    )
-
-
-def used_up(left: Budgets) -> str:
+def _used_up(left: Budgets) -> str:
     """The name of a budget with nothing left, or nothing."""
-    for name in ("turns", "tool_calls", "tokens", "virtual_s"):
-        if getattr(left, name) == 0:
-            return name
-    return ""
-
-
-def exhausted_budget(limits: Limits, turns: Sequence[TurnRecord]) -> str:
-    """The budget that ends the episode before the next turn, or nothing.
-
-    Turns end at their number. Any other budget that is used up grants one last turn, with a notice.
-    """
-    left = budgets_left(limits, turns)
-    if left.turns == 0:
-        return "turns"
-    spent = used_up(left)
-    return spent if spent and turns and used_up(budgets_left(limits, turns[:-1])) else ""
-
-
-def last_turn_notice(limits: Limits, turns: Sequence[TurnRecord]) -> str:
-    """What the policy is told before its last turn, or nothing."""
-    left = budgets_left(limits, turns)
-    spent = used_up(left)
-    if spent:
-        return f"The budget of {spent} is used up: this is your last turn. Submit what you have, or give up."
-    if left.turns == 1:
-        return "This is your last turn: submit what you have, or give up."
-    return ""
-
-
-def stalled(task: Task, turns: Sequence[TurnRecord]) -> str:
-    """Why the episode is stalled, or nothing. Polling tools that the task names are exempt."""
-    tail: list[Call] = []
-    for turn in reversed(turns):
-        tail.extend(reversed(turn.decision.calls))
-        if len(tail) >= STALL_CALLS:
-            break
-    if len(tail) < STALL_CALLS or tail[0].tool in task.polling_tools:
-        return ""
-    first = canonical(tail[0])
-    if all(canonical(call) == first for call in tail[:STALL_CALLS]):
-        return f"{STALL_CALLS} calls of {tail[0].tool} with unchanged arguments"
-    return ""
+    return next((name for name in ("turns", "tool_calls", "tokens", "virtual_s") if getattr(left, name) == 0), "")
 
 
 def clip(observation: Observation, limit: int) -> Observation:

@@ -7,8 +7,8 @@ same delivery ids; a policy is never asked twice for a turn whose decision is jo
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from schemas.decision import Call, Decision
 from schemas.episode import End
@@ -19,7 +19,7 @@ from schemas.task import Task
 from schemas.tool import ToolSpec
 from schemas.world import DeliveryRequest
 from tiltyard.episode.delivery import Reconciler, delivery_id
-from tiltyard.episode.progress import budgets_left, clip, exhausted_budget, last_turn_notice, stalled, view_of
+from tiltyard.episode.progress import Progress, clip
 from tiltyard.errors import DeliveryConflict, EnvironmentFailed, PolicyFailed, WorldUnreachable
 from tiltyard.ports import Journal, OpenPolicy, Policies, World
 
@@ -37,17 +37,22 @@ class _Slice:
     request: SliceRequest
     writer: Writer
     task: Task
-    tools: tuple[ToolSpec, ...]
-    turns: list[TurnRecord]
+    progress: Progress
+    open: TurnRecord | None
     started: float
+    tools: tuple[ToolSpec, ...] = ()
     added: int = 0
     noticed: bool = False
     answered: bool = False
-    faults: list[str] = field(default_factory=list)
 
     @property
     def key(self) -> tuple[str, int]:
         return self.request.spec.episode_id, self.request.lease.generation
+
+    @property
+    def turns(self) -> int:
+        """Turns that are journalled, the open one included."""
+        return len(self.progress) + (self.open is not None)
 
     @property
     def elapsed_s(self) -> float:
@@ -83,9 +88,8 @@ class SliceRunner:
         writer = Writer(run_id=request.run_id, slice_no=request.slice_no, attempt_id=attempt_id)
         await self._journal.take(spec.episode_id, request.lease.generation, writer)
         task = await self._load_task(spec.task_digest)
-        turns = list(await self._journal.read(spec.episode_id, request.lease.generation))
-        now = _Slice(request, writer, task, (), turns, time.monotonic(), noticed=request.noticed)
-        now.answered = request.answered
+        turns = await self._journal.read(spec.episode_id, request.lease.generation)
+        now = _begun(request, writer, task, turns)
         try:
             now.tools = await self._offered(task)
             policy = await self._policies.open(spec.episode_id, spec, task)
@@ -104,26 +108,25 @@ class SliceRunner:
 
     async def _loop(self, now: _Slice, policy: OpenPolicy) -> SliceReport:
         while True:
-            if now.turns and now.turns[-1].observations is None:
-                interrupted = await self._finish_turn(now)
+            if now.open is not None:
+                interrupted = await self._finish_turn(now, now.open)
                 if interrupted is not None:
                     return interrupted
             ending = _ending(now)
             if ending is not None:
                 return _ended(now, ending)
             if now.added and _slice_is_over(now):
-                return SliceReport(turns=len(now.turns), reason="time", noticed=now.noticed)
+                return SliceReport(turns=now.turns, reason="time", noticed=now.noticed)
             decision = await self._decide(now, policy, _notice(now))
             if decision is None:
                 return _ended(now, Ending.of(End.BUDGET_EXHAUSTED, "wall time"))
-            turn = len(now.turns)
-            await self._journal.decide(*now.key, now.writer, turn, decision)
-            now.turns.append(TurnRecord(turn=turn, decision=decision))
+            await self._journal.decide(*now.key, now.writer, now.turns, decision)
+            now.open = TurnRecord(turn=now.turns, decision=decision)
             now.added += 1
 
     async def _decide(self, now: _Slice, policy: OpenPolicy, notice: str) -> Decision | None:
         """The policy's decision, or ``None`` when the wall-time budget ends before it comes."""
-        view = view_of(now.task, now.tools, now.turns, now.request.spec.seed, notice)
+        view = now.progress.view(now.tools, now.request.spec.seed, notice)
         turn_s = now.task.limits.turn_s
         allowed_s = min(turn_s, max(1.0, now.wall_left_s))
         try:
@@ -141,22 +144,21 @@ class SliceRunner:
             raise PolicyFailed(f"the policy returned {type(decision).__name__}, not a Decision")
         return decision
 
-    async def _finish_turn(self, now: _Slice) -> SliceReport | None:
+    async def _finish_turn(self, now: _Slice, record: TurnRecord) -> SliceReport | None:
         """Carry out the open turn and journal what it was answered; a report when the workflow is needed."""
-        record = now.turns[-1]
         observations: tuple[Observation, ...] = ()
-        now_s, faults = _now_s(now.turns[:-1]), []
+        now_s, faults = now.progress.now_s, []
         if record.decision.ask is not None:
             observation = _answer(now, record.decision.ask)
             if observation is None:
                 question = record.decision.ask[:MAX_REASON]
-                return SliceReport(turns=len(now.turns), reason="question", question=question, noticed=now.noticed)
+                return SliceReport(turns=now.turns, reason="question", question=question, noticed=now.noticed)
             observations = (observation,)
         for index, call in enumerate(record.decision.calls):
             wait_s = _real_wait_s(now, CallRef(turn=record.turn, call=index), call)
             if wait_s:
                 return SliceReport(
-                    turns=len(now.turns),
+                    turns=now.turns,
                     reason="wait",
                     wait_s=wait_s,
                     waiting_for=CallRef(turn=record.turn, call=index),
@@ -166,16 +168,16 @@ class SliceRunner:
             observations += (observation,)
             faults += [fault] if fault else []
         await self._journal.observe(*now.key, now.writer, record.turn, observations, tuple(faults), now_s)
-        now.turns[-1] = record.model_copy(
-            update={"observations": observations, "faults": tuple(faults), "now_s": now_s}
-        )
+        answered = {"observations": observations, "faults": tuple(faults), "now_s": now_s}
+        now.progress.add(record.model_copy(update=answered))
+        now.open = None
         return None
 
     async def _call(
         self, now: _Slice, record: TurnRecord, index: int, call: Call, now_s: int
     ) -> tuple[Observation, str, int]:
         """(what the policy is shown, the planned fault that fired, the world's clock)."""
-        if budgets_left(now.task.limits, now.turns[:-1]).tool_calls <= index:
+        if now.progress.left().tool_calls <= index:
             refused = Observation(
                 tool=call.tool, status="error", code="budget_exhausted", message="no tool calls are left"
             )
@@ -197,18 +199,32 @@ class SliceRunner:
         return clip(observation, now.task.limits.observation_bytes), reply.fault, reply.now_s
 
 
+def _begun(request: SliceRequest, writer: Writer, task: Task, turns: Sequence[TurnRecord]) -> _Slice:
+    """A slice over what the journal holds; only its newest turn can be open."""
+    opened = turns[-1] if turns and turns[-1].observations is None else None
+    return _Slice(
+        request=request,
+        writer=writer,
+        task=task,
+        progress=Progress(task, turns[:-1] if opened else turns),
+        open=opened,
+        started=time.monotonic(),
+        noticed=request.noticed,
+        answered=request.answered,
+    )
+
+
 def _ending(now: _Slice) -> Ending | None:
     """How the turns have ended, if they have. Deterministic budgets come first, so equal runs end equally."""
-    if now.turns:
-        last = now.turns[-1].decision
-        if last.submit is not None:
-            return Ending.of(End.SUBMITTED)
-        if last.give_up is not None:
-            return Ending.of(End.GAVE_UP, last.give_up)
-    why = stalled(now.task, now.turns)
+    last = now.progress.last
+    if last is not None and last.submit is not None:
+        return Ending.of(End.SUBMITTED)
+    if last is not None and last.give_up is not None:
+        return Ending.of(End.GAVE_UP, last.give_up)
+    why = now.progress.stalled()
     if why:
         return Ending.of(End.STALLED, why)
-    exhausted = exhausted_budget(now.task.limits, now.turns)
+    exhausted = now.progress.exhausted()
     if exhausted or now.noticed:
         return Ending.of(End.BUDGET_EXHAUSTED, exhausted or "wall time")
     return None
@@ -216,7 +232,7 @@ def _ending(now: _Slice) -> Ending | None:
 
 def _notice(now: _Slice) -> str:
     """What the policy is told before a last turn. The one of the wall time is remembered: it comes once."""
-    notice = last_turn_notice(now.task.limits, now.turns)
+    notice = now.progress.notice()
     if not notice and now.wall_left_s <= _last_turn_s(now.task):
         now.noticed = True
         notice = f"About {max(1, int(now.wall_left_s))} s are left: this is your last turn."
@@ -234,17 +250,13 @@ def _slice_is_over(now: _Slice) -> bool:
 
 
 def _ended(now: _Slice, ending: Ending) -> SliceReport:
-    return SliceReport(turns=len(now.turns), reason="end", ending=ending, noticed=now.noticed)
-
-
-def _now_s(turns: list[TurnRecord]) -> int:
-    return turns[-1].now_s if turns else 0
+    return SliceReport(turns=now.turns, reason="end", ending=ending, noticed=now.noticed)
 
 
 def _answer(now: _Slice, question: str) -> Observation | None:
     """What the question was answered, or ``None`` while a person must still answer."""
     if now.task.answers is not None:
-        asked = sum(turn.decision.ask is not None for turn in now.turns) - 1
+        asked = now.progress.asked
         if asked < len(now.task.answers):
             return Observation(tool="ask", status="ok", content=now.task.answers[asked])
         return Observation(tool="ask", status="timeout", message="nobody answered")
