@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 from infra.local.children import connects
+from infra.local.databases import database_problem, namespaces
 from infra.local.paths import StackPaths
 from infra.local.runtime import runtime_problem
 from infra.local.state import read_state
@@ -109,6 +110,26 @@ def world_reachable(settings: Settings) -> Check:
     return Check(name=name, ok=ok, detail=detail, fix="" if ok else "see `tiltyard logs world`")
 
 
+def databases(settings: Settings) -> Check:
+    name = "databases"
+    files = [settings.home / "records.db", settings.home / "worlds.db"]
+    problems = [problem for problem in map(database_problem, files) if problem]
+    if problems:
+        fix = "update Tiltyard if a newer one made it; else move the file away, or choose another --home"
+        return Check(name=name, ok=False, detail="; ".join(problems), fix=fix)
+    made = [file.name for file in files if file.exists()]
+    return Check(
+        name=name, ok=True, detail=f"{' and '.join(made)} can be used" if made else "made at the first start"
+    )
+
+
+def leases(settings: Settings) -> Check:
+    """Quarantined namespaces are kept for a look and cost nothing, so they are told and are no problem."""
+    found = namespaces(settings.home / "worlds.db")
+    detail = ", ".join(f"{number} {state}" for state, number in found.items()) or "none yet"
+    return Check(name="namespaces", ok=True, detail=detail)
+
+
 CHECKS: tuple[Callable[[Settings], Check], ...] = (
     python_version,
     temporal_program,
@@ -117,6 +138,8 @@ CHECKS: tuple[Callable[[Settings], Check], ...] = (
     stack_processes,
     temporal_reachable,
     world_reachable,
+    databases,
+    leases,
 )
 
 

@@ -57,15 +57,15 @@ def run(
     they go on by themselves. With --json, one object for each episode is printed as it ends.
     """
     import asyncio
-    import os
 
     from infra.policies.source import resolve_policy
     from ops.cli.trials import Order, play
     from tiltyard.policies import catalogue
     from tiltyard.suite import shipped
+    from workers.settings import Settings
 
     chosen = shipped().match(tasks)
-    found = resolve_policy(policy, str(Path.cwd()), catalogue.shipped, os.pathsep.join(os.get_exec_path()))
+    found = resolve_policy(policy, str(Path.cwd()), catalogue.shipped, Settings.from_environment(home).search_path)
     order = Order(chosen, found, tuple(range(seed, seed + repeat)), jobs, detach)
     return _verdict(asyncio.run(play(home, order, out)), fail_under, out)
 

@@ -36,6 +36,7 @@ class Cli:
 
     home: Path
     folder: Path
+    settings: tuple[tuple[str, str], ...] = ()
 
     def __call__(self, *arguments: str, code: int | None = 0) -> Said:
         """Run a command; ``code`` is the exit code that it must end with (``None``: any)."""
@@ -67,4 +68,4 @@ class Cli:
     @property
     def environment(self) -> dict[str, str]:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("TILTYARD_")}
-        return {**inherited, "TILTYARD_HOME": str(self.home)}
+        return {**inherited, "TILTYARD_HOME": str(self.home), **dict(self.settings)}

@@ -1,8 +1,10 @@
 """Commands that need no stack start none; and what every command keeps to."""
 
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -94,7 +96,9 @@ def test_wrong_use_is_2_and_says_how_to_mend_it(cli: Cli, command: tuple[str, ..
 def test_a_bad_task_file_is_told_by_field_and_fix(cli: Cli) -> None:
     place = cli.folder / "replacement" / "odd.yaml"
     place.parent.mkdir()
-    place.write_text('family: odd\nworld: replacement\ninstrction: hello\nvariants:\n  "1": {}\n')
+    shown = cli("tasks", "show", "replacement/approved/1", "--json").object
+    task = {key: value for key, value in shown.items() if key != "id"}
+    place.write_text(json.dumps({**task, "family": "odd", "instrction": "a slip", "variants": {"1": {}}}))
     answer = cli("tasks", "check", str(cli.folder), "--json", code=2)
     (problem, *_) = answer.object["problems"]
     assert "instrction" in problem["field"]
@@ -123,6 +127,24 @@ def test_the_doctor_notices_a_runtime_folder_of_somebody_else(cli: Cli, tmp_path
     assert made.returncode == 3
     (problem,) = [one for one in json.loads(made.stdout)["checks"] if not one["ok"]]
     assert problem["name"] == "runtime folder"
+
+
+def test_the_doctor_notices_a_damaged_database(cli: Cli) -> None:
+    cli.home.mkdir()
+    (cli.home / "worlds.db").write_bytes(b"SQLite format 3\0" + b"nonsense" * 1000)
+    (problem, *_) = [one for one in cli("doctor", "--json", code=3).object["checks"] if not one["ok"]]
+    assert problem["name"] == "databases"
+    assert "worlds.db" in problem["detail"]
+
+
+def test_the_doctor_notices_a_database_of_a_newer_version(cli: Cli) -> None:
+    cli.home.mkdir()
+    with closing(sqlite3.connect(cli.home / "records.db")) as database:
+        database.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        database.execute("INSERT INTO alembic_version VALUES ('9999')")
+        database.commit()
+    (problem,) = [one for one in cli("doctor", "--json", code=3).object["checks"] if not one["ok"]]
+    assert "newer version of Tiltyard (revision 9999)" in problem["detail"]
 
 
 def test_an_unforeseen_error_is_one_line_and_a_log(cli: Cli) -> None:

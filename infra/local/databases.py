@@ -1,0 +1,34 @@
+"""The embedded stack's databases as a doctor sees them: read, never written, never migrated."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from alembic.script import ScriptDirectory
+
+from infra.stores.database import MIGRATIONS
+
+
+def database_problem(file: Path) -> str:
+    """What keeps a database from being used, or nothing. One that is missing is made at the first start."""
+    if not file.exists():
+        return ""
+    try:
+        with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=10)) as database:
+            (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
+            found = [name for (name,) in database.execute("SELECT version_num FROM alembic_version")]
+    except sqlite3.DatabaseError as error:
+        return f"{file} cannot be read: {error}"
+    if verdict != "ok":
+        return f"{file} is damaged: {verdict}"
+    known = {one.revision for one in ScriptDirectory(str(MIGRATIONS)).walk_revisions()}
+    strange = [name for name in found if name not in known]
+    return f"{file} was made by a newer version of Tiltyard (revision {strange[0]})" if strange else ""
+
+
+def namespaces(file: Path) -> dict[str, int]:
+    """How many namespaces of the worlds' database are free, leased, sealed, drained and quarantined."""
+    if not file.exists():
+        return {}
+    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=10)) as database:
+        return dict(database.execute("SELECT state, count(*) FROM namespace GROUP BY state ORDER BY state"))
