@@ -33,9 +33,12 @@ def tail(log: Path, lines: int) -> list[str]:
     return found[-lines:] if lines else []
 
 
-def follow(logs: dict[str, Path], every_s: float = 0.2) -> Iterator[tuple[str, str]]:
-    """New lines of several logs as (process, line), for ever. A log that shrinks is read from its start."""
-    positions = {name: log.stat().st_size if log.exists() else 0 for name, log in logs.items()}
+def follow(logs: dict[str, Path], every_s: float = 0.2, *, from_end: bool = True) -> Iterator[tuple[str, str]]:
+    """New lines of several logs as (process, line), for ever. A log that shrinks is read from its start.
+
+    Without ``from_end`` the lines that are there already come first.
+    """
+    positions = {name: log.stat().st_size if from_end and log.exists() else 0 for name, log in logs.items()}
     while True:
         for name, log in logs.items():
             lines, positions[name] = _lines_since(log, positions[name])

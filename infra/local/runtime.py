@@ -28,10 +28,11 @@ def runtime_folder(home: Path) -> Path:
     try:
         return Path(StackPaths(home).runtime.read_text().strip())
     except (FileNotFoundError, NotADirectoryError):
-        return _named(home)
+        return usual_folder(home)
 
 
-def _named(home: Path) -> Path:
+def usual_folder(home: Path) -> Path:
+    """The runtime folder that is ours to make and to remove; another one is somebody's choice."""
     key = sha256(os.fsencode(home.resolve())).hexdigest()[:12]
     name = f"tiltyard-{os.getuid()}-{key}"
     usual = Path(tempfile.gettempdir()) / name

@@ -19,6 +19,7 @@ from infra.local.keeper import Keeper
 from infra.local.logs import rotate
 from infra.local.paths import PROCESSES
 from infra.local.processes import identify
+from infra.local.runtime import usual_folder
 from infra.local.signals import Signals
 from infra.local.state import Phase, StackState, write_atomically
 from infra.local.temporal import TemporalServer
@@ -100,6 +101,9 @@ class Supervisor:
     def _stop_children(self) -> None:
         for keeper in reversed(self._keepers):
             keeper.stop()
+        if self._config.runtime == usual_folder(self._config.home):
+            with suppress(OSError):  # somebody has put something there
+                self._config.runtime.rmdir()
 
     def _write(self) -> None:
         me = identify(os.getpid())

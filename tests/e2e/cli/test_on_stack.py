@@ -100,6 +100,14 @@ def test_a_question_waits_for_its_answer(stack_cli: Cli) -> None:
     assert "yes, do" in result["reason"]
 
 
+def test_a_stopped_episode_is_recorded_with_the_reason(stack_cli: Cli) -> None:
+    (stack_cli.folder / "asker.py").write_text(ASKS)
+    episode = stack_cli("run", TASK, "--policy", "asker:act", "--detach", "--json").object["episode_id"]
+    stack_cli("episodes", "stop", episode, "--reason", "seen enough")
+    result = stack_cli("episodes", "watch", episode, "--json").object
+    assert (result["end"], result["reason"]) == ("cancelled", "seen enough")
+
+
 def test_an_unknown_or_ended_episode_is_bad_input(stack_cli: Cli) -> None:
     for command in ("show", "pause", "stop"):
         said = stack_cli("episodes", command, "e-nosuch", code=2)

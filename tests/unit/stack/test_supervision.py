@@ -29,7 +29,7 @@ def test_up_then_down_leaves_no_process(yard: Yard) -> None:
     assert yard.down()
     assert not any(map(alive, running))
     assert look(yard.config.paths) is None
-    assert not yard.config.world_socket.exists()
+    assert not yard.config.runtime.exists()
     assert not yard.down(), "a second down finds nothing"
 
 
