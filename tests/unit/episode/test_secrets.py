@@ -23,7 +23,7 @@ def marked(task: Task) -> Task:
         ReceiptContract(name=MARK, tool=MARK),
     )
     rule = ProcessRule(rule="forbid", call=CallMatch(tool=MARK, arguments={"secret": MARK}))
-    fault = Fault(tool="close_ticket", kind="error_status", nth=900, code=MARK, message=MARK)
+    fault = Fault(tool="get_receipt", kind="error_status", nth=900, code=MARK, message=MARK)
     return task.model_copy(
         update={
             "contracts": contracts,
