@@ -116,7 +116,6 @@ async def undisturbed(trials: Sequence[tuple[Task, str, int]]) -> list[EpisodeRe
 async def disturbed(ground: Ground, trials: Sequence[tuple[Task, str, int]]) -> list[EpisodeResult]:
     gate = asyncio.Semaphore(AT_ONCE)
     specs = [await ground.plan(task, PolicySpec(target=policy), seed) for task, policy, seed in trials]
-    await ground.records.plan(specs)
 
     async def one(spec: EpisodeSpec) -> EpisodeResult:
         async with gate:
