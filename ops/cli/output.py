@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 PIPE_COLUMNS = 200
 """Width of tables that no terminal bounds, so that nothing is cut off in a pipe or a log."""
 
+GAP = "  "
+LAST_COLUMN = 30
+"""Columns that the last column of a table has at least."""
+
 Result = TypeVar("Result")
 
 
@@ -39,9 +43,13 @@ class Output:
             self.console().print(answer, highlight=False, markup=False)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """The answer as a table; a column named with a leading ``#`` is aligned to the right."""
+        """The answer as a table; a column named with a leading ``#`` is aligned to the right.
+
+        Only the last column is folded: ids stay whole, for copying, also on a narrow terminal.
+        """
         if not self.json:
             console = self.console()
+            console.width = max(console.width, _least_width(columns, rows))
             with console.capture() as drawn:
                 console.print(drawn_table(columns, rows), markup=False)
             sys.stdout.writelines(line.rstrip() + "\n" for line in drawn.get().splitlines())
@@ -58,15 +66,25 @@ class Output:
         return Console(file=stream, width=None if stream.isatty() else PIPE_COLUMNS, soft_wrap=not stream.isatty())
 
 
+def _least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Width at which every column but the last is whole, and the last has room for a word."""
+    widest = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+    return sum(widest[:-1]) + len(GAP) * len(widest) + min(widest[-1], LAST_COLUMN)
+
+
 def drawn_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> "RenderableType":
     """A table without frames, which reads well on a terminal and in a log."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=title or None, title_justify="left")
+    table = Table(box=None, pad_edge=False, padding=(0, len(GAP), 0, 0), title=title or None, title_justify="left")
     for column in columns:
-        right = column.startswith("#")
-        table.add_column(column.lstrip("#"), justify="right" if right else "left", overflow="fold")
+        table.add_column(
+            column.lstrip("#"),
+            justify="right" if column.startswith("#") else "left",
+            no_wrap=column != columns[-1],
+            overflow="fold",
+        )
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table
