@@ -11,7 +11,7 @@ from tiltyard.worlds.arguments import wire_form
 from tiltyard.worlds.desk import Desk, known
 from tiltyard.worlds.execution import execute
 from tiltyard.worlds.in_flight import InFlight
-from tiltyard.worlds.store import Delivery, Namespace, NamespaceState, WorldStore, WorldTx
+from tiltyard.worlds.store import Delivery, Namespace, WorldStore, WorldTx
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class Deliveries:
         )
 
     def admits(self, namespace: Namespace, generation: int) -> bool:
-        """The generation check (I3)."""
-        return namespace.state is NamespaceState.LEASED and generation == namespace.fence
+        """The generation check (I3): the fence still stands where this lease put it."""
+        return generation == namespace.lease_generation == namespace.fence
 
     def earlier(self, tx: WorldTx, namespace: Namespace, sent: Sent) -> Delivery | None:
         """The look-up of an earlier record (I1)."""

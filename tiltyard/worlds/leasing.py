@@ -100,11 +100,11 @@ def owner_key(owner: Owner) -> str:
 
 def quarantined(namespace: Namespace, reason: str) -> Namespace:
     """The namespace, never to be used again; its rows stay for whoever looks into it."""
-    leased = namespace.state is NamespaceState.LEASED
+    sealed = namespace.fence > namespace.lease_generation
     return namespace.model_copy(
         update={
             "state": NamespaceState.QUARANTINED,
-            "fence": namespace.fence + 1 if leased else namespace.fence,
+            "fence": namespace.fence if sealed else namespace.fence + 1,
             "owner": None,
             "reason": reason,
         }

@@ -29,8 +29,8 @@ class Namespace(Model):
     """A namespace's own row.
 
     ``fence`` is its generation now; ``lease_generation`` the one that it was last leased under. They are equal
-    while it is leased. ``position`` is the last ledger position and ``deliveries`` the number of deliveries of
-    that lease; ``sealed_position`` and ``in_flight`` are what the seal found.
+    from the lease to the seal, and only then. ``position`` is the last ledger position and ``deliveries`` the
+    number of deliveries of that lease; ``sealed_position`` and ``in_flight`` are what the seal found.
     """
 
     name: str
