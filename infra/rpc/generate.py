@@ -33,20 +33,19 @@ def texts(folder: Path) -> dict[str, str]:
     return {file.name: file.read_text() for file in folder.glob("*_pb2*.py*")}
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], gen: Path = GEN) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         made = generate(Path(scratch))
-    found = texts(GEN)
+    found = texts(gen)
     if "--check" in arguments:
         stale = sorted(name for name in made.keys() | found.keys() if made.get(name) != found.get(name))
         if stale:
             print(f"not current: {', '.join(stale)}; run make proto", file=sys.stderr)
         return 1 if stale else 0
-    GEN.mkdir(exist_ok=True)
     for name in found.keys() - made.keys():
-        (GEN / name).unlink()
+        (gen / name).unlink()
     for name, text in made.items():
-        (GEN / name).write_text(text)
+        (gen / name).write_text(text)
     return 0
 
 

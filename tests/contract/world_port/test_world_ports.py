@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from infra.stores.database import open_database
 from infra.stores.world_store import SqlWorlds
 from schemas.base import JsonObject
 from schemas.world import Facts, Lease
-from tiltyard.errors import BadInput, StackFailed, WorldUnreachable
+from tiltyard.errors import BadInput, EnvironmentFailed, NotPristine, StackFailed, WorldUnreachable
 from tiltyard.ports import World
 from tiltyard.testing.caching_reader import CachingReader
 from tiltyard.testing.engine_bench import delivery_request, lease_request
@@ -24,6 +24,7 @@ from tiltyard.testing.memory_worlds import MemoryWorlds
 from tiltyard.testing.tally_world import TALLY
 from tiltyard.testing.world_port_kit import WorldPortKit
 from tiltyard.worlds.engine import Engine
+from tiltyard.worlds.store import WorldTx
 
 WORLDS = {"tally": TALLY}
 
@@ -133,6 +134,38 @@ async def test_a_call_that_outlasts_its_time_is_unreachable_and_answered_later(f
         reply = await patient.call(delivery_request(lease, "d1", "add", name="apples"))
         assert reply.shown.content == {"name": "apples", "total": 1, "amounts": [1]}
     server.stop(None).wait()
+
+
+class BrokenWorlds:
+    """A store that fails at every transaction."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def transaction(self) -> AbstractContextManager[WorldTx]:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("raised", "arrives"),
+    [
+        (WorldUnreachable("the database is locked"), WorldUnreachable),
+        (EnvironmentFailed("the disk is full"), EnvironmentFailed),
+        (KeyError("a bug"), EnvironmentFailed),
+        (NotPristine("é" * 100_000), NotPristine),
+        (BadInput("wrong", field="f" * 5_000, fix="x" * 5_000), BadInput),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else type(value).__name__,
+)
+async def test_errors_cross_the_wire_by_their_kind(
+    raised: Exception, arrives: type[Exception], folder: Path
+) -> None:
+    async with served(Engine(WORLDS, BrokenWorlds(raised)), folder) as client:
+        with pytest.raises(arrives) as caught:
+            await client.leases()
+        assert caught.type is arrives
+        assert await client.describe("tally"), "the server goes on"
+    assert len(str(caught.value)) > 5
 
 
 def test_a_living_server_keeps_its_socket_and_a_dead_one_s_is_taken_over(folder: Path) -> None:
