@@ -135,6 +135,9 @@ def test_a_child_that_ignores_the_request_to_end_is_killed(yard: Yard) -> None:
     running = yard.everything()
     yard.down()
     assert not any(map(alive, running))
+    state = read_state(yard.config.paths.state)
+    assert state is not None
+    assert state.phase == "stopped", "the supervisor has done it itself"
 
 
 def test_other_code_restarts_the_stack(yard: Yard) -> None:
