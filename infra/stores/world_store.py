@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, delete, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, delete, func, insert, select
 from sqlalchemy.exc import OperationalError
 from sqlmodel import SQLModel
 
@@ -29,14 +29,38 @@ def _table(model: type[SQLModel]) -> Table:
     return SQLModel.metadata.tables[str(model.__tablename__)]
 
 
+def _equal(*columns: ColumnElement[Any]) -> list[ColumnElement[bool]]:
+    """Conditions on columns, with parameters of the columns' names."""
+    return [column == bindparam(str(column.key)) for column in columns]
+
+
 NAMESPACE = _table(world_tables.NamespaceTable)
 ROW = _table(world_tables.RowTable)
 DELIVERY = _table(world_tables.DeliveryTable)
 LEDGER = _table(world_tables.LedgerTable)
 LATE = _table(world_tables.LateTable)
 
-PURGED = (ROW, DELIVERY, LEDGER)
-"""Tables that hold a generation's data."""
+# Statements are made once: to make them costs more than to run them.
+FREE = select(NAMESPACE).where(NAMESPACE.c.state == NamespaceState.FREE.value).order_by(NAMESPACE.c.name).limit(1)
+HOLD_FREE = FREE.with_for_update(skip_locked=True)
+HOLD_BY_NAME = select(NAMESPACE).where(*_equal(NAMESPACE.c.name)).with_for_update()
+HOLD_BY_OWNER = select(NAMESPACE).where(*_equal(NAMESPACE.c.owner)).with_for_update()
+COUNT_NAMESPACES = select(func.count()).select_from(NAMESPACE)
+ONE_ROW = select(ROW.c.body).where(*_equal(*ROW.primary_key))
+COLLECTION = select(ROW.c.key, ROW.c.body).where(
+    *_equal(ROW.c.namespace, ROW.c.generation, ROW.c.world, ROW.c.collection)
+)
+ONE_DELIVERY = select(DELIVERY).where(*_equal(*DELIVERY.primary_key))
+ONE_LATE = select(LATE).where(*_equal(*LATE.primary_key))
+PARTITION = {
+    table: select(table).where(*_equal(table.c.namespace, table.c.generation)) for table in (DELIVERY, LEDGER, LATE)
+}
+PURGE = tuple(
+    delete(table).where(*_equal(table.c.namespace, table.c.generation)) for table in (ROW, DELIVERY, LEDGER)
+)
+REPLACE = {
+    table: (delete(table).where(*_equal(*table.primary_key)), insert(table)) for table in (NAMESPACE, ROW, DELIVERY)
+}
 
 
 class SqlWorldTx:
@@ -46,17 +70,16 @@ class SqlWorldTx:
         self._connection = connection
 
     def namespace(self, name: str) -> Namespace | None:
-        return self._held(select(NAMESPACE).where(NAMESPACE.c.name == name).with_for_update())
+        return self._held(HOLD_BY_NAME, name=name)
 
     def owned_by(self, owner: str) -> Namespace | None:
-        return self._held(select(NAMESPACE).where(NAMESPACE.c.owner == owner).with_for_update())
+        return self._held(HOLD_BY_OWNER, owner=owner)
 
     def free_namespace(self) -> Namespace | None:
-        free = select(NAMESPACE).where(NAMESPACE.c.state == NamespaceState.FREE.value)
-        return self._held(free.order_by(NAMESPACE.c.name).limit(1).with_for_update(skip_locked=True))
+        return self._held(HOLD_FREE)
 
     def new_namespace(self) -> Namespace:
-        known = self._connection.execute(select(func.count()).select_from(NAMESPACE)).scalar_one()
+        known = self._connection.execute(COUNT_NAMESPACES).scalar_one()
         namespace = Namespace(name=f"ns-{known + 1:06d}")
         self.put_namespace(namespace)
         return namespace
@@ -66,32 +89,30 @@ class SqlWorldTx:
         return tuple(sorted(found, key=lambda namespace: namespace.name))
 
     def put_namespace(self, namespace: Namespace) -> None:
-        self._replace(NAMESPACE, {"name": namespace.name}, namespace_values(namespace))
+        self._replace(NAMESPACE, [namespace_values(namespace)])
 
     def row(self, partition: Partition, row: RowKey) -> Overlay | None:
-        found = self._rows(select(ROW.c.body).where(*_equal(ROW, {**partition._asdict(), **row._asdict()})))
+        found = self._rows(ONE_ROW, **partition._asdict(), **row._asdict())
         return next((Overlay(one["body"]) for one in found), None)
 
     def rows(self, partition: Partition, world: str, collection: str) -> Mapping[str, Overlay]:
-        key = {**partition._asdict(), "world": world, "collection": collection}
-        found = self._rows(select(ROW.c.key, ROW.c.body).where(*_equal(ROW, key)))
+        found = self._rows(COLLECTION, **partition._asdict(), world=world, collection=collection)
         return {one["key"]: Overlay(one["body"]) for one in found}
 
     def put_rows(self, partition: Partition, rows: Mapping[RowKey, Overlay]) -> None:
-        for row, overlay in rows.items():
-            self._replace(ROW, {**partition._asdict(), **row._asdict()}, {"body": overlay.body})
+        within = partition._asdict()
+        self._replace(ROW, [{**within, **row._asdict(), "body": one.body} for row, one in rows.items()])
 
     def delivery(self, partition: Partition, delivery_id: str) -> Delivery | None:
-        key = {**partition._asdict(), "delivery_id": delivery_id}
-        return next(map(delivery_from, self._rows(select(DELIVERY).where(*_equal(DELIVERY, key)))), None)
+        found = self._rows(ONE_DELIVERY, **partition._asdict(), delivery_id=delivery_id)
+        return next(map(delivery_from, found), None)
 
     def deliveries(self, partition: Partition) -> tuple[Delivery, ...]:
-        found = select(DELIVERY).where(*_equal(DELIVERY, partition._asdict())).order_by(DELIVERY.c.ordinal)
-        return tuple(map(delivery_from, self._rows(found)))
+        found = map(delivery_from, self._rows(PARTITION[DELIVERY], **partition._asdict()))
+        return tuple(sorted(found, key=lambda delivery: delivery.ordinal))
 
     def put_delivery(self, partition: Partition, delivery: Delivery) -> None:
-        key = {**partition._asdict(), "delivery_id": delivery.delivery_id}
-        self._replace(DELIVERY, key, delivery_values(delivery))
+        self._replace(DELIVERY, [{**partition._asdict(), **delivery_values(delivery)}])
 
     def append(self, partition: Partition, effects: Sequence[Effect]) -> None:
         if effects:
@@ -99,22 +120,21 @@ class SqlWorldTx:
             self._connection.execute(insert(LEDGER), values)
 
     def ledger(self, partition: Partition) -> tuple[Effect, ...]:
-        found = select(LEDGER).where(*_equal(LEDGER, partition._asdict())).order_by(LEDGER.c.position)
-        return tuple(map(effect_from, self._rows(found)))
+        found = map(effect_from, self._rows(PARTITION[LEDGER], **partition._asdict()))
+        return tuple(sorted(found, key=lambda effect: effect.position))
 
     def log_late(self, namespace: str, late: LateWrite, request_digest: str) -> None:
         values = {"namespace": namespace, "request_digest": request_digest, **late.model_dump()}
-        key = {column.name: values[column.name] for column in LATE.primary_key}
-        if not self._rows(select(LATE.c.tool).where(*_equal(LATE, key))):
+        if not self._rows(ONE_LATE, **{column.name: values[column.name] for column in LATE.primary_key}):
             self._connection.execute(insert(LATE), values)
 
     def late(self, partition: Partition) -> tuple[LateWrite, ...]:
-        found = self._rows(select(LATE).where(*_equal(LATE, partition._asdict())))
+        found = self._rows(PARTITION[LATE], **partition._asdict())
         return tuple(map(late_from, sorted(found, key=lambda one: (one["delivery_id"], one["request_digest"]))))
 
     def purge(self, partition: Partition) -> None:
-        for table in PURGED:
-            self._connection.execute(delete(table).where(*_equal(table, partition._asdict())))
+        for statement in PURGE:
+            self._connection.execute(statement, partition._asdict())
 
     def contents(self, namespace: str) -> Contents:
         def found(table: Table, *names: str) -> tuple[tuple[int, str], ...]:
@@ -127,19 +147,19 @@ class SqlWorldTx:
             ledger=found(LEDGER, "position"),
         )
 
-    def _rows(self, statement: Select[Any]) -> list[Mapping[str, Any]]:
-        return [dict(row) for row in self._connection.execute(statement).mappings()]
+    def _rows(self, statement: Select[Any], **parameters: Any) -> list[Mapping[str, Any]]:
+        return [dict(row) for row in self._connection.execute(statement, parameters).mappings()]
 
-    def _held(self, statement: Select[Any]) -> Namespace | None:
-        return next(map(namespace_from, self._rows(statement)), None)
+    def _held(self, statement: Select[Any], **parameters: Any) -> Namespace | None:
+        return next(map(namespace_from, self._rows(statement, **parameters)), None)
 
-    def _replace(self, table: Table, key: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        self._connection.execute(delete(table).where(*_equal(table, key)))
-        self._connection.execute(insert(table), {**key, **values})
-
-
-def _equal(table: Table, key: Mapping[str, Any]) -> list[ColumnElement[bool]]:
-    return [table.c[name] == value for name, value in key.items()]
+    def _replace(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        if rows:
+            removing, inserting = REPLACE[table]
+            self._connection.execute(
+                removing, [{key.name: row[key.name] for key in table.primary_key} for row in rows]
+            )
+            self._connection.execute(inserting, rows)
 
 
 class SqlWorlds:

@@ -22,6 +22,7 @@ class Draft:
         self.tx, self.namespace, self.request, self.base = tx, namespace, request, base
         self._effects: list[Effect] = []
         self._written: dict[RowKey, Overlay] = {}
+        self._stored: dict[RowKey, Overlay | None] = {}
 
     @property
     def position(self) -> int:
@@ -83,11 +84,15 @@ class Draft:
             self.tx.put_delivery(partition, delivery)
             count = max(count, delivery.ordinal)
         self.namespace = self.namespace.model_copy(update={"position": self.position, "deliveries": count})
-        self._effects, self._written = [], {}
+        self._effects, self._written, self._stored = [], {}, {}
         self.tx.put_namespace(self.namespace)
 
     def _overlay(self, row: RowKey) -> Overlay | None:
-        return self._written.get(row) or self.tx.row(self.namespace.partition, row)
+        if row in self._written:
+            return self._written[row]
+        if row not in self._stored:  # the transaction is alone, so one look is enough
+            self._stored[row] = self.tx.row(self.namespace.partition, row)
+        return self._stored[row]
 
     def _image(self, row: RowKey) -> bytes | None:
         overlay = self._overlay(row)
