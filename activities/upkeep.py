@@ -71,9 +71,7 @@ class UpkeepActivities:
         place = lease.namespace, lease.generation
         await self._reconciler.until_reply(lambda: self._world.seal(*place))
         await self._reconciler.until_reply(lambda: self._world.drain(*place))
-        await self._reconciler.until_reply(
-            lambda: self._world.quarantine(*place, "its episode is not recorded")
-        )
+        await self._reconciler.until_reply(lambda: self._world.quarantine(*place, "its episode is not recorded"))
 
     def _owner_of(self, spec: EpisodeSpec) -> Owner:
         """A planned trial's workflow; with no lease, no run of it is known."""

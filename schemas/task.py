@@ -9,6 +9,9 @@ from schemas.contract import AuthorisationContract, Contract, ProcessRule
 from schemas.fault import Fault
 from schemas.world import TemplateRef
 
+WAIT = "wait"
+"""The engine's tool that advances a world's clock; every world has it."""
+
 
 class Limits(Model):
     """Budgets of one episode. Seconds named ``virtual_s`` are the world's, all others are real."""
@@ -106,9 +109,13 @@ class Task(Model):
     metadata: dict[str, JsonValue] = {}
 
     @model_validator(mode="after")
-    def _doing_nothing_must_fail(self) -> Self:
+    def _consistent(self) -> Self:
         if all(contract.idle_passes for contract in self.contracts):
             raise ValueError("contracts: doing nothing passes all of them; add one that it fails")
+        if self.settle.limit_s and self.tools and WAIT not in self.tools:
+            raise ValueError("settle: waits with the tool wait; add it to tools, or set limit_s to 0")
+        if self.settle.limit_s and any(fault.tool == WAIT for fault in self.faults):
+            raise ValueError("faults: a fault on wait would also hit the settle; set settle.limit_s to 0")
         if self.id.split("/")[0] != self.world:
             raise ValueError(f"id: must start with the world's name, {self.world}/")
         return self

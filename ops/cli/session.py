@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from workers.bootstrap import open_ground
-
 from ops.cli.on_demand import on_stack
+from workers.bootstrap import open_ground
 from workers.ground import Ground
 from workers.settings import Settings
 

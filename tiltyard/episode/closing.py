@@ -6,15 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from schemas.evidence import Evidence, Reading
 from schemas.journal import TurnRecord
 from schemas.slice import CloseReport, CloseRequest
-from schemas.task import Task
+from schemas.task import WAIT, Task
 from schemas.world import DeliveryRequest, Facts
 from tiltyard.episode.delivery import Reconciler, delivery_id
 from tiltyard.errors import Fenced
 from tiltyard.ports import Journal, Objects, Policies, World
 from tiltyard.trace import Trace, pack
-
-WAIT = "wait"
-"""The engine's tool that advances a world's clock."""
 
 
 class Closer:

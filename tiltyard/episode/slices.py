@@ -15,12 +15,13 @@ from schemas.episode import End
 from schemas.journal import TurnRecord, Writer
 from schemas.observation import Observation
 from schemas.slice import MAX_REASON, CallRef, Ending, SliceReport, SliceRequest
-from schemas.task import Task
+from schemas.task import WAIT, Task
 from schemas.tool import ToolSpec
 from schemas.world import DeliveryRequest
+from tiltyard.episode.decisions import recordable
 from tiltyard.episode.delivery import Reconciler, delivery_id
 from tiltyard.episode.progress import Progress, clip
-from tiltyard.errors import DeliveryConflict, EnvironmentFailed, PolicyFailed, WorldUnreachable
+from tiltyard.errors import BadInput, DeliveryConflict, EnvironmentFailed, PolicyFailed, WorldUnreachable
 from tiltyard.ports import Journal, OpenPolicy, Policies, World
 
 MAX_WAIT_S = 366 * 86_400
@@ -140,9 +141,7 @@ class SliceRunner:
             raise
         except Exception as error:
             raise PolicyFailed(f"the policy raised {type(error).__name__}: {error}") from error
-        if not isinstance(decision, Decision):
-            raise PolicyFailed(f"the policy returned {type(decision).__name__}, not a Decision")
-        return decision
+        return recordable(decision)
 
     async def _finish_turn(self, now: _Slice, record: TurnRecord) -> SliceReport | None:
         """Carry out the open turn and journal what it was answered; a report when the workflow is needed."""
@@ -178,10 +177,7 @@ class SliceRunner:
     ) -> tuple[Observation, str, int]:
         """(what the policy is shown, the planned fault that fired, the world's clock)."""
         if now.progress.left().tool_calls <= index:
-            refused = Observation(
-                tool=call.tool, status="error", code="budget_exhausted", message="no tool calls are left"
-            )
-            return refused, "", now_s
+            return _refused(call, "budget_exhausted", "no tool calls are left"), "", now_s
         request = DeliveryRequest(
             namespace=now.request.lease.namespace,
             generation=now.request.lease.generation,
@@ -189,7 +185,10 @@ class SliceRunner:
             tool=call.tool,
             arguments=call.arguments,
         )
-        reply = await self._reconciler.deliver(request)
+        try:
+            reply = await self._reconciler.deliver(request)
+        except BadInput as error:  # arguments that no world can record: the agent's mistake, and nothing happened
+            return _refused(call, "bad_arguments", str(error)), "", now_s
         if reply.committed:
             self._committed(now.request.spec.episode_id)
         shown = reply.shown
@@ -239,6 +238,11 @@ def _notice(now: _Slice) -> str:
     return notice
 
 
+def _refused(call: Call, code: str, message: str) -> Observation:
+    """What is shown of a call that never reached the world."""
+    return Observation(tool=call.tool, status="error", code=code, message=message)
+
+
 def _last_turn_s(task: Task) -> float:
     """The wall time kept for the one last turn after the notice: a tenth of the budget, at most a turn's time."""
     return min(task.limits.turn_s, task.limits.wall_s / 10)
@@ -273,7 +277,7 @@ def _real_wait_s(now: _Slice, ref: CallRef, call: Call) -> int:
 
     Only a task that waits in real time sleeps; arguments that the world will refuse do not.
     """
-    if now.task.waiting != "real" or call.tool != "wait" or now.request.waited == ref:
+    if now.task.waiting != "real" or call.tool != WAIT or now.request.waited == ref:
         return 0
     seconds = call.arguments.get("seconds")
     acceptable = isinstance(seconds, int) and not isinstance(seconds, bool) and 0 < seconds <= MAX_WAIT_S
