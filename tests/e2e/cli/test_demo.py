@@ -9,8 +9,6 @@ from infra.local.processes import alive
 from infra.local.state import read_state
 from tests.e2e.cli.cli_calls import Cli, Said
 
-pytestmark = pytest.mark.xdist_group("demo")
-
 README = Path(__file__).resolve().parents[3] / "README.md"
 
 

@@ -17,8 +17,6 @@ from infra.local.runtime import MAX_SOCKET_BYTES
 from infra.local.state import read_state
 from tests.e2e.cli.cli_calls import Cli
 
-pytestmark = pytest.mark.xdist_group("stack")
-
 TASK = "replacement/reply-lost/1"
 RESULT_FIELDS = {
     *("episode_id", "task", "policy", "seed", "end", "validity", "score", "contracts", "safety", "risks", "drain"),
