@@ -12,7 +12,7 @@ class CachingReader(TemplateReader):
         super().__init__(template)
         self._decoded: dict[tuple[str, str], JsonValue] = {}
 
-    def load(self, collection: str, key: str) -> JsonValue:
+    def served(self, collection: str, key: str) -> JsonValue:
         if (collection, key) not in self._decoded:
-            self._decoded[collection, key] = super().load(collection, key)
+            self._decoded[collection, key] = super().served(collection, key)
         return self._decoded[collection, key]

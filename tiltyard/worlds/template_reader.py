@@ -34,11 +34,14 @@ class TemplateReader:
 
     def load(self, collection: str, key: str) -> JsonValue:
         """The body, or ``None`` when the template has no such row."""
-        body = self._rows.get(collection, {}).get(key)
-        if body is not None:
+        if self.image(collection, key) is not None:
             with self._lock:
                 self._served.add((collection, key))
-        return decoded(body)
+        return self.served(collection, key)
+
+    def served(self, collection: str, key: str) -> JsonValue:
+        """The body as every reader gets it: a fresh object each time."""
+        return decoded(self.image(collection, key))
 
     def image(self, collection: str, key: str) -> bytes | None:
         """The body as the template keeps it."""
@@ -54,7 +57,7 @@ class TemplateReader:
         return tuple(
             (collection, key)
             for collection, key in sorted(served)
-            if canonical(self.load(collection, key)) != self._rows[collection][key]
+            if canonical(self.served(collection, key)) != self.image(collection, key)
         )
 
 
