@@ -127,3 +127,9 @@ def test_make_targets_that_are_named_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in PAGES:
         assert set(re.findall(r"(?:`|^)make ([a-z]+)", page.read_text(), re.MULTILINE)) <= targets, page
+
+
+def test_tests_that_are_named_exist() -> None:
+    for page in PAGES:
+        for named in re.findall(r"`(tests/[^`]+\.py)`", page.read_text()):
+            assert (ROOT / named).is_file(), f"{relative(page)}: {named}"
