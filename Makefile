@@ -49,8 +49,8 @@ proto: setup  ## make the gRPC stubs again
 lock: setup  ## pin the packages again, with hashes and without addresses
 	$(BIN)/python -m pip install --quiet uv
 	cd requirements && for set in run dev; do \
-	  ../$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	    --no-header --no-annotate ../pyproject.toml $$([ $$set = dev ] && echo --group ../pyproject.toml:dev) -o $$set.txt; done
+	  ../$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	    ../pyproject.toml $$([ $$set = dev ] && echo --group ../pyproject.toml:dev) -o $$set.txt; done
 
 clean:  ## remove what setup and the tools made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

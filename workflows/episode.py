@@ -121,14 +121,9 @@ class EpisodeWorkflow:
         self._slice_no += 1
         self._answered, self._answer, self._waited = False, None, None
         self._slice = workflow.start_activity_method(
-            TurnActivities.run_slice,
-            request,
-            **slice_options(request, tuning),
+            TurnActivities.run_slice, request, **slice_options(request, tuning)
         )
-        try:
-            return await self._slice
-        finally:
-            self._slice = None
+        return await self._slice
 
     async def _hold_while_paused(self) -> None:
         if not self._paused or self._stop is not None:
