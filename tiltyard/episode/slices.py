@@ -130,17 +130,18 @@ class SliceRunner:
         view = now.progress.view(now.tools, now.request.spec.seed, notice)
         turn_s = now.task.limits.turn_s
         allowed_s = min(turn_s, max(1.0, now.wall_left_s))
+        deadline = asyncio.timeout(allowed_s)
         try:
-            async with asyncio.timeout(allowed_s):
+            async with deadline:
                 decision = await policy.act(view)
-        except TimeoutError:
-            if allowed_s < turn_s:
-                return None
-            raise PolicyFailed(f"the policy gave no decision within {turn_s:g} s") from None
         except (PolicyFailed, EnvironmentFailed):
             raise
         except Exception as error:
-            raise PolicyFailed(f"the policy raised {type(error).__name__}: {error}") from error
+            if not deadline.expired():  # its own error, which may be a TimeoutError too
+                raise PolicyFailed(f"the policy raised {type(error).__name__}: {error}") from error
+            if allowed_s < turn_s:
+                return None
+            raise PolicyFailed(f"the policy gave no decision within {turn_s:g} s") from None
         return recordable(decision)
 
     async def _finish_turn(self, now: _Slice, record: TurnRecord) -> SliceReport | None:

@@ -17,9 +17,6 @@ from tiltyard.suite.explain import explain, joined, nearest
 from tiltyard.suite.reading import read_yaml
 from tiltyard.suite.rendering import render, render_vars
 
-FAMILY_ONLY = ("family", "world", "vars", "variants")
-"""Keys of a file that are not a task's."""
-
 SUFFIX = ".yaml"
 
 
