@@ -1,5 +1,6 @@
 """The one place that decides what Temporal tries again."""
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,12 +13,14 @@ from tiltyard.errors import (
     EnvironmentFailed,
     Fenced,
     GraderFailed,
+    NotPristine,
     PolicyFailed,
     Replaced,
     TiltyardError,
 )
 
 RETRYABLE: dict[type[TiltyardError], bool] = {
+    NotPristine: False,  # a template that has changed stays changed
     EnvironmentFailed: True,  # the environment may come back
     Replaced: True,  # the attempt that took the token does the work; this one only makes room
     Fenced: False,
@@ -31,7 +34,9 @@ UNEXPECTED_ATTEMPTS = 10
 """An error that is none of ours is tried this often: a passing fault heals, a bug ends the step."""
 
 MAX_MESSAGE = 1000
-"""Characters of an error's message that go into workflow history."""
+"""Characters of an error's message that go into workflow history. Causes do not: they would go in uncut (I10)."""
+
+log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
@@ -42,12 +47,14 @@ async def translated() -> AsyncIterator[None]:
     except ApplicationError:
         raise
     except TiltyardError as error:
-        raise _failure(error, retryable=_retryable(error)) from error
+        raise _failure(error, retryable=_retryable(error)) from None
     except Exception as error:
-        raise _failure(error, retryable=activity.info().attempt < UNEXPECTED_ATTEMPTS) from error
+        log.exception("an activity failed unexpectedly")
+        raise _failure(error, retryable=activity.info().attempt < UNEXPECTED_ATTEMPTS) from None
 
 
 def _retryable(error: TiltyardError) -> bool:
+    """The first row that fits decides."""
     return next((retry for kind, retry in RETRYABLE.items() if isinstance(error, kind)), False)
 
 

@@ -52,12 +52,14 @@ class UpkeepActivities:
         terminated: list[str] = []
         found: list[Abandoned] = []
         for lease in mine:
-            spec = await self._records.spec(lease.episode_id)
             ending = await self._ending(lease.owner, order, terminated)
-            if ending is not None and spec is not None:
-                found.append(_abandoned(spec, lease, ending, order))
-            elif ending is not None:
+            if ending is None:
+                continue
+            spec = await self._records.spec(lease.episode_id)
+            if spec is None:
                 await self._quarantine(lease)
+            else:
+                found.append(_abandoned(spec, lease, ending, order))
         leased = {lease.episode_id for lease in mine}
         for spec in await self._records.unfinished(timedelta(seconds=order.grace_s)):
             if spec.episode_id not in leased:
@@ -70,7 +72,6 @@ class UpkeepActivities:
         """End a lease of which no trial is recorded: there is nothing to grade, and nothing to trust."""
         place = lease.namespace, lease.generation
         await self._reconciler.until_reply(lambda: self._world.seal(*place))
-        await self._reconciler.until_reply(lambda: self._world.drain(*place))
         await self._reconciler.until_reply(lambda: self._world.quarantine(*place, "its episode is not recorded"))
 
     def _owner_of(self, spec: EpisodeSpec) -> Owner:
@@ -93,4 +94,5 @@ class UpkeepActivities:
 
 def _abandoned(spec: EpisodeSpec, lease: Lease | None, ending: Ending, order: UpkeepOrder) -> Abandoned:
     ref = LeaseRef(namespace=lease.namespace, generation=lease.generation) if lease else None
-    return Abandoned(spec=spec, lease=ref, ending=ending, tuning=order.tuning)
+    never_ran = lease is None and ending == ENDINGS[ChainState.GONE]
+    return Abandoned(spec=spec, lease=ref, ending=ending, tuning=order.tuning, never_ran=never_ran)

@@ -63,6 +63,7 @@ class SliceReport(Model):
 
     turns: int
     reason: Literal["time", "wait", "question", "end"]
+    used_s: float = Field(default=0, description="of the wall-time budget; to the millisecond")
     ending: Ending | None = None
     noticed: bool = False
     wait_s: int = 0

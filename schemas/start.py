@@ -1,7 +1,5 @@
 """The input of the episode workflow."""
 
-from datetime import datetime
-
 from pydantic import Field
 
 from schemas.base import Model
@@ -37,10 +35,8 @@ class Carried(Model):
     lease: LeaseRef
     slice_no: int
     turns: int
-    started: datetime
-    idle_s: float = Field(default=0, description="seconds spent paused; they are not in the wall budget")
-    paused: bool = False
-    noticed: bool = False
+    used_s: float = Field(description="of the wall-time budget")
+    timings: dict[str, float] = {}
 
 
 class EpisodeStart(Model):

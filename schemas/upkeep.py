@@ -20,12 +20,16 @@ class UpkeepOrder(Model):
 
 
 class Abandoned(Model):
-    """An episode whose workflow is closed or gone while a lease or its outcome is open."""
+    """An episode whose workflow is closed or gone while a lease or its outcome is open.
+
+    ``never_ran``: no workflow of it is known; it may still be about to start.
+    """
 
     spec: EpisodeSpec
     lease: LeaseRef | None
     ending: Ending
     tuning: Tuning
+    never_ran: bool = False
 
 
 class UpkeepReport(Model):

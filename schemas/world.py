@@ -115,12 +115,17 @@ class LedgerRow(Model):
 
 
 class DeliveryRecord(Model):
-    """A delivery as recorded: the request, its digest and its outcome. ``reply`` is ``None`` while it is open."""
+    """A delivery as recorded: the request, its digest and its outcome. ``reply`` is ``None`` while it is open.
+
+    Calls of equal ``arguments_digest`` are the same operation: it is taken of the tool and of its arguments as it
+    read them, defaults filled in, without the operation id; of arguments that it refused, as they were sent.
+    """
 
     delivery_id: str
     tool: str
     arguments: JsonObject
     request_digest: str
+    arguments_digest: str
     reply: DeliveryReply | None
 
 

@@ -27,8 +27,9 @@ from workflows.janitor import JanitorWorkflow, ReclaimWorkflow
 
 WORKFLOWS: tuple[type, ...] = (EpisodeWorkflow, JanitorWorkflow, ReclaimWorkflow)
 
-PASSED_THROUGH = ("schemas", "tiltyard", "activities", "workflows", "yaml", "jinja2", "tenacity", "markupsafe")
-"""Modules that the workflow sandbox does not import again for each run: data and pure code."""
+PASSED_THROUGH = ("schemas", "tiltyard", "activities", "yaml", "jinja2", "tenacity", "markupsafe")
+"""Modules that the workflow sandbox does not import again for each run: data, and what activities need. Workflow
+code is not among them: it is what the sandbox guards."""
 
 GRACE = timedelta(seconds=5)
 """How long a stopping worker lets its activities end by themselves."""

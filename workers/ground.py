@@ -64,9 +64,9 @@ class Ground:
         )
 
     async def submit(self, specs: Sequence[EpisodeSpec]) -> None:
-        """Record the trials, then start them. Again for the same trials: nothing happens."""
-        await self.records.plan(specs)
+        """Record each trial, then start it. Again for the same trials: nothing happens."""
         for spec in specs:
+            await self.records.plan([spec])
             await self._start(spec)
 
     async def _start(self, spec: EpisodeSpec) -> None:

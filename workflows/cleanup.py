@@ -13,8 +13,13 @@ from typing import Any, TypeVar
 ResultT = TypeVar("ResultT")
 
 
-async def uninterruptible(step: Coroutine[Any, Any, ResultT]) -> tuple[ResultT, asyncio.CancelledError | None]:
-    """(the step's result, the cancellation that came meanwhile). Raises what the step raises."""
+async def uninterruptible(
+    step: Coroutine[Any, Any, ResultT],
+) -> tuple[asyncio.Task[ResultT], asyncio.CancelledError | None]:
+    """(the finished step, the cancellation that came meanwhile).
+
+    The step's result or error is the task's, so that neither hides the cancellation, nor is hidden by it.
+    """
     task = asyncio.create_task(step)
     hit: asyncio.CancelledError | None = None
     while not task.done():
@@ -22,8 +27,8 @@ async def uninterruptible(step: Coroutine[Any, Any, ResultT]) -> tuple[ResultT, 
             await asyncio.shield(task)
         except asyncio.CancelledError as error:
             if task.cancelled():
-                raise
+                break
             hit = error
         except Exception:
             break
-    return task.result(), hit
+    return task, hit

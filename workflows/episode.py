@@ -7,6 +7,7 @@ out, or cannot be replayed) the janitor does.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 
 from temporalio import workflow
@@ -37,10 +38,10 @@ class EpisodeWorkflow:
         self._slice_no = carried.slice_no if carried else 0
         self._first_slice = self._slice_no
         self._turns = carried.turns if carried else 0
-        self._started = carried.started if carried else workflow.now()
-        self._idle_s = carried.idle_s if carried else 0.0
-        self._paused = carried.paused if carried else False
-        self._noticed = carried.noticed if carried else False
+        self._used_s = carried.used_s if carried else 0.0
+        self._timings = dict(carried.timings) if carried else {}
+        self._paused = False
+        self._noticed = False
         self._phase: Phase = "leasing"
         self._question = ""
         self._answered = False
@@ -49,7 +50,6 @@ class EpisodeWorkflow:
         self._stop: Stop | None = None
         self._ending: Ending | None = None
         self._slice: workflow.ActivityHandle[SliceReport] | None = None
-        self._timings: dict[str, float] = {}
 
     @workflow.run
     async def run(self, start: EpisodeStart) -> Summary:
@@ -61,8 +61,9 @@ class EpisodeWorkflow:
             failure = error
             self._ending = self._ending_of(error)
         self._phase = "closing"
-        self._timings["turns"] = self._wall_s()
-        summary, hit = await uninterruptible(self._finish(self._ending))
+        self._timings["turns"] = round(self._used_s, 3)
+        finished, hit = await uninterruptible(self._finish(self._ending))
+        summary = finished.result()
         self._phase = "done"
         cancelled = hit or (failure if failure is not None and is_cancelled_exception(failure) else None)
         if cancelled is not None and self._stop is None:
@@ -74,12 +75,14 @@ class EpisodeWorkflow:
         if self._lease is None:
             began = workflow.now()
             order = LeaseOrder(spec=self._spec, first_run_id=workflow.info().first_execution_run_id)
-            self._lease, hit = await uninterruptible(
+            leased, hit = await uninterruptible(
                 workflow.execute_activity_method(LeaseActivities.lease, order, **step_options(self._start.tuning))
             )
             self._timings["lease"] = (workflow.now() - began).total_seconds()
+            self._lease = leased.result() if leased.exception() is None else None
             if hit is not None:
                 raise hit
+            leased.result()
 
     async def _run_turns(self) -> Ending:
         while True:
@@ -89,6 +92,7 @@ class EpisodeWorkflow:
             await self._continue_as_new_when_due()
             report = await self._run_slice()
             self._turns, self._noticed = report.turns, report.noticed
+            self._used_s += report.used_s
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError
             if report.ending is not None:
@@ -128,9 +132,8 @@ class EpisodeWorkflow:
     async def _hold_while_paused(self) -> None:
         if not self._paused or self._stop is not None:
             return
-        began, self._phase = workflow.now(), "paused"
+        self._phase = "paused"
         await workflow.wait_condition(lambda: not self._paused or self._stop is not None)
-        self._idle_s += (workflow.now() - began).total_seconds()
 
     async def _wait(self, seconds: float) -> None:
         """A durable timer; only a stop cuts it short."""
@@ -145,10 +148,11 @@ class EpisodeWorkflow:
         self._question, self._answered = "", True
 
     async def _until(self, condition: Callable[[], bool], seconds: float) -> None:
-        try:
+        """Waiting is the policy's wish, so it is in its wall-time budget."""
+        began = workflow.now()
+        with suppress(TimeoutError):
             await workflow.wait_condition(condition, timeout=timedelta(seconds=seconds))
-        except TimeoutError:
-            return
+        self._used_s += (workflow.now() - began).total_seconds()
 
     async def _continue_as_new_when_due(self) -> None:
         info = workflow.info()
@@ -164,18 +168,14 @@ class EpisodeWorkflow:
             lease=self._lease,
             slice_no=self._slice_no,
             turns=self._turns,
-            started=self._started,
-            idle_s=self._idle_s,
-            paused=self._paused,
-            noticed=self._noticed,
+            used_s=self._used_s,
+            timings=self._timings,
         )
         workflow.continue_as_new(self._start.model_copy(update={"carried": carried}))
 
-    def _wall_s(self) -> float:
-        return (workflow.now() - self._started).total_seconds() - self._idle_s
-
     def _wall_left_s(self) -> float:
-        return self._spec.limits.wall_s - self._wall_s()
+        """What is left of the wall-time budget. Time in which nothing runs, or while paused, is not used."""
+        return self._spec.limits.wall_s - self._used_s
 
     def _ending_of(self, error: BaseException) -> Ending:
         if self._stop is not None:

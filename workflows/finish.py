@@ -10,7 +10,16 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from activities.closing import ClosingActivities
 from activities.leasing import LeaseActivities
 from schemas.episode import EpisodeSpec
-from schemas.slice import CloseReport, CloseRequest, Ending, GradeRequest, LeaseRef, ReleaseRequest, Summary
+from schemas.slice import (
+    MAX_REASON,
+    CloseReport,
+    CloseRequest,
+    Ending,
+    GradeRequest,
+    LeaseRef,
+    ReleaseRequest,
+    Summary,
+)
 from schemas.start import Tuning
 from workflows.options import step_options
 
@@ -28,18 +37,19 @@ async def finish(
 ) -> Summary:
     """Close the lease, then grade and record the outcome while the namespace is given back.
 
-    Each step is tried on its own; the first error is raised when all are done. A lease that could not be given
-    back stays the janitor's.
+    Each step is tried on its own, and an error of one does not keep the others from happening. A namespace that
+    could not be closed is quarantined; a lease that could not be given back stays the janitor's.
     """
     errors: list[Exception] = []
     began = workflow.now()
     closed = await _kept(errors, _close(spec, lease, ending, tuning, settle)) if lease else None
+    unfit = _unfit(closed, errors)
     timings = {**timings, "close": (workflow.now() - began).total_seconds()}
     trace = closed.trace if closed else None
     request = GradeRequest(spec=spec, ending=ending, trace=trace, timings=timings)
     grading = workflow.execute_activity_method(ClosingActivities.grade, request, **step_options(tuning))
     summary, _ = await asyncio.gather(
-        _kept(errors, grading), _kept(errors, _release(lease, closed, tuning)) if lease and closed else _nothing()
+        _kept(errors, grading), _kept(errors, _release(lease, unfit, tuning)) if lease else _nothing()
     )
     if summary is None:
         raise ApplicationError(f"no outcome was recorded: {_cause(errors[0])}") from errors[0]
@@ -55,9 +65,15 @@ def _close(
     return workflow.execute_activity_method(ClosingActivities.close, request, **step_options(tuning))
 
 
-def _release(lease: LeaseRef, closed: CloseReport, tuning: Tuning) -> Awaitable[bool]:
-    reason = f"{closed.unknown} outcomes are unknown" if closed.unknown else ""
-    request = ReleaseRequest(lease=lease, quarantine=reason)
+def _unfit(closed: CloseReport | None, errors: list[Exception]) -> str:
+    """Why the namespace must be quarantined; empty when it may be recycled."""
+    if closed is None:
+        return f"it could not be closed: {_cause(errors[0])}"[:MAX_REASON] if errors else ""
+    return f"{closed.unknown} outcomes are unknown" if closed.unknown else ""
+
+
+def _release(lease: LeaseRef, quarantine: str, tuning: Tuning) -> Awaitable[bool]:
+    request = ReleaseRequest(lease=lease, quarantine=quarantine)
     return workflow.execute_activity_method(LeaseActivities.release, request, **step_options(tuning))
 
 

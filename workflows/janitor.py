@@ -7,6 +7,7 @@ from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from activities.upkeep import UpkeepActivities
+from schemas.episode import workflow_id
 from schemas.slice import Summary
 from schemas.upkeep import Abandoned, UpkeepOrder, UpkeepSummary
 from workflows.finish import finish
@@ -32,17 +33,24 @@ class JanitorWorkflow:
 
 
 async def _start_reclaim(abandoned: Abandoned) -> bool:
+    """Start it, unless it is at work already, or the episode itself has started after all.
+
+    A trial that never ran is reclaimed under the episode's own workflow id, once: whichever of the two starts
+    first is the one there is.
+    """
     generation = abandoned.lease.generation if abandoned.lease else 0
+    reclaim = f"reclaim/{abandoned.spec.episode_id}/{generation}"
+    once, again = WorkflowIDReusePolicy.REJECT_DUPLICATE, WorkflowIDReusePolicy.ALLOW_DUPLICATE
     try:
         await workflow.start_child_workflow(
             ReclaimWorkflow.run,
             abandoned,
-            id=f"reclaim/{abandoned.spec.episode_id}/{generation}",
-            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            id=workflow_id(abandoned.spec.episode_id) if abandoned.never_ran else reclaim,
+            id_reuse_policy=once if abandoned.never_ran else again,
             parent_close_policy=workflow.ParentClosePolicy.ABANDON,
         )
     except WorkflowAlreadyStartedError:
-        return False  # an earlier pass started it, and it is still at work
+        return False
     return True
 
 

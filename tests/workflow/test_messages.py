@@ -8,6 +8,7 @@ from temporalio.client import Client
 
 from schemas.decision import Decision
 from schemas.episode import End
+from schemas.start import Tuning
 from schemas.task import Limits
 from schemas.view import View
 from tests.workflow.arena import Arena, arena, calls, honest, tally_task, until
@@ -76,6 +77,28 @@ async def test_a_question_waits_for_its_answer(client: Client, tmp_path: Path) -
         await place.ground.answer(spec.episode_id, "seven")
         await handle.result()
         assert await heard(place, (await place.outcome(spec)).trace) == {"status": "ok", "heard": "seven"}
+
+
+async def test_an_answer_outlives_a_run_that_continues_as_new(client: Client, tmp_path: Path) -> None:
+    async with arena(client, {"asking": asking}, tmp_path) as place, place.worker():
+        spec = await place.plan(tally_task(), "asking")
+        handle = await place.start(spec, Tuning(slice_turns=1, slices_per_run=1, heartbeat_s=2))
+        await until(lambda: _phase_is(place, spec.episode_id, "question"))
+        await place.ground.answer(spec.episode_id, "seven")
+        await client.get_workflow_handle(handle.id).result()
+        assert await heard(place, (await place.outcome(spec)).trace) == {"status": "ok", "heard": "seven"}
+
+
+async def test_a_pause_is_not_in_the_wall_time_budget(client: Client, tmp_path: Path) -> None:
+    async with arena(client, {"slow": deliberate}, tmp_path) as place, place.worker():
+        spec = await place.plan(tally_task(limits=Limits(turns=6, wall_s=3)), "slow")
+        handle = await place.start(spec, Tuning(slice_s=0.1, heartbeat_s=2))
+        await place.ground.pause(spec.episode_id)
+        await until(lambda: _phase_is(place, spec.episode_id, "paused"))
+        await asyncio.sleep(3.5)
+        await place.ground.resume(spec.episode_id)
+        await handle.result()
+        assert (await place.outcome(spec)).reason == "turns"
 
 
 async def test_a_question_that_nobody_answers_goes_on_in_time(client: Client, tmp_path: Path) -> None:

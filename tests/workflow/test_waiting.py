@@ -12,6 +12,7 @@ from temporalio.testing import WorkflowEnvironment
 from infra.local.temporal import temporal_binary
 from schemas.decision import Decision
 from schemas.episode import End
+from schemas.start import Tuning
 from schemas.task import Limits, Settle
 from schemas.view import View
 from tests.workflow.arena import arena, calls, tally_task
@@ -83,6 +84,30 @@ async def test_a_real_wait_past_the_wall_budget_ends_the_episode(client: Client,
         assert result.end is End.BUDGET_EXHAUSTED
         assert result.reason.startswith("wall time")
         assert datetime.now().astimezone() - began < timedelta(minutes=30)
+
+
+async def test_a_real_wait_outlives_a_run_that_continues_as_new(
+    skipping: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    async with arena(skipping.client, {"patient": patient}, tmp_path) as place, place.worker():
+        spec = await place.plan(tally_task(waiting="real", limits=Limits(wall_s=10 * DAY)), "patient")
+        handle = await place.start(spec, Tuning(slice_turns=1, slices_per_run=1))
+        await skipping.client.get_workflow_handle(handle.id).result()
+        assert (await place.outcome(spec)).answer == {"total": 1}
+
+
+async def test_what_was_used_of_the_wall_budget_is_carried_from_run_to_run(
+    skipping: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    def waiting(view: View) -> Decision:
+        return calls("wait", seconds=DAY + view.turn)
+
+    async with arena(skipping.client, {"waiting": waiting}, tmp_path) as place, place.worker():
+        spec = await place.plan(tally_task(waiting="real", limits=Limits(wall_s=3.5 * DAY)), "waiting")
+        handle = await place.start(spec, Tuning(slice_turns=1, slices_per_run=1))
+        await skipping.client.get_workflow_handle(handle.id).result()
+        result = await place.outcome(spec)
+        assert (result.end, result.counts.turns) == (End.BUDGET_EXHAUSTED, 4)
 
 
 @pytest.mark.parametrize(("limit_s", "total", "cancelled"), [(0, 0, 1), (3 * DAY, 1, 0)])

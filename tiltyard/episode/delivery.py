@@ -1,6 +1,7 @@
 """Sending a delivery until its outcome is known (I2)."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import TypeVar
@@ -30,9 +31,19 @@ class Reconciler:
         self._world = world
         self._deadline = deadline
 
-    async def deliver(self, request: DeliveryRequest) -> DeliveryReply:
-        """The outcome. Raises ``LateWrite``, ``DeliveryConflict``, and ``WorldUnreachable`` past the deadline."""
-        return await self.until_reply(lambda: self._world.call(request))
+    async def deliver(self, request: DeliveryRequest) -> tuple[DeliveryReply, float]:
+        """(the outcome, seconds that were lost before it could be asked for).
+
+        Raises ``LateWrite``, ``DeliveryConflict``, and ``WorldUnreachable`` past the deadline.
+        """
+        began = asked = time.monotonic()
+
+        async def attempt() -> DeliveryReply:
+            nonlocal asked
+            asked = time.monotonic()
+            return await self._world.call(request)
+
+        return await self.until_reply(attempt), asked - began
 
     async def until_reply(self, attempt: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """Repeat an idempotent attempt while the world is out of reach."""

@@ -52,9 +52,10 @@ class Leasing:
         return LeaseRef(namespace=lease.namespace, generation=lease.generation)
 
     async def release(self, request: ReleaseRequest) -> bool:
-        """Recycle, or quarantine where a reason is given; both name the generation that they mean."""
+        """Recycle, or seal and quarantine where a reason is given; both name the generation that they mean."""
         lease = request.lease
         if request.quarantine:
+            await self._reconciler.until_reply(lambda: self._world.seal(lease.namespace, lease.generation))
             await self._reconciler.until_reply(
                 lambda: self._world.quarantine(lease.namespace, lease.generation, request.quarantine)
             )

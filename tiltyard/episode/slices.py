@@ -21,7 +21,14 @@ from schemas.world import DeliveryRequest
 from tiltyard.episode.decisions import recordable
 from tiltyard.episode.delivery import Reconciler, delivery_id
 from tiltyard.episode.progress import Progress, clip
-from tiltyard.errors import BadInput, DeliveryConflict, EnvironmentFailed, PolicyFailed, WorldUnreachable
+from tiltyard.errors import (
+    BadInput,
+    DeliveryConflict,
+    EnvironmentFailed,
+    NotPristine,
+    PolicyFailed,
+    WorldUnreachable,
+)
 from tiltyard.ports import Journal, OpenPolicy, Policies, World
 
 MAX_WAIT_S = 366 * 86_400
@@ -40,7 +47,8 @@ class _Slice:
     task: Task
     progress: Progress
     open: TurnRecord | None
-    started: float
+    began: float
+    outage_s: float = 0
     tools: tuple[ToolSpec, ...] = ()
     added: int = 0
     noticed: bool = False
@@ -56,12 +64,13 @@ class _Slice:
         return len(self.progress) + (self.open is not None)
 
     @property
-    def elapsed_s(self) -> float:
-        return time.monotonic() - self.started
+    def used_s(self) -> float:
+        """Wall time that the episode has used in this slice; an outage of the world is not the policy's."""
+        return time.monotonic() - self.began - self.outage_s
 
     @property
     def wall_left_s(self) -> float:
-        return self.request.wall_left_s - self.elapsed_s
+        return self.request.wall_left_s - self.used_s
 
 
 class SliceRunner:
@@ -94,8 +103,9 @@ class SliceRunner:
         try:
             now.tools = await self._offered(task)
             policy = await self._policies.open(spec.episode_id, spec, task)
+            now.began = time.monotonic()
             report = await self._loop(now, policy)
-        except (WorldUnreachable, DeliveryConflict) as error:
+        except (WorldUnreachable, DeliveryConflict, NotPristine) as error:
             report = _ended(now, Ending.of(End.ENVIRONMENT_ERROR, str(error)))
         except PolicyFailed as error:
             report = _ended(now, Ending.of(End.POLICY_ERROR, str(error)))
@@ -117,7 +127,7 @@ class SliceRunner:
             if ending is not None:
                 return _ended(now, ending)
             if now.added and _slice_is_over(now):
-                return SliceReport(turns=now.turns, reason="time", noticed=now.noticed)
+                return _report(now, "time")
             decision = await self._decide(now, policy, _notice(now))
             if decision is None:
                 return _ended(now, Ending.of(End.BUDGET_EXHAUSTED, "wall time"))
@@ -151,19 +161,12 @@ class SliceRunner:
         if record.decision.ask is not None:
             observation = _answer(now, record.decision.ask)
             if observation is None:
-                question = record.decision.ask[:MAX_REASON]
-                return SliceReport(turns=now.turns, reason="question", question=question, noticed=now.noticed)
+                return _report(now, "question", question=record.decision.ask[:MAX_REASON])
             observations = (observation,)
         for index, call in enumerate(record.decision.calls):
             wait_s = _real_wait_s(now, CallRef(turn=record.turn, call=index), call)
             if wait_s:
-                return SliceReport(
-                    turns=now.turns,
-                    reason="wait",
-                    wait_s=wait_s,
-                    waiting_for=CallRef(turn=record.turn, call=index),
-                    noticed=now.noticed,
-                )
+                return _report(now, "wait", wait_s=wait_s, waiting_for=CallRef(turn=record.turn, call=index))
             observation, fault, now_s = await self._call(now, record, index, call, now_s)
             observations += (observation,)
             faults += [fault] if fault else []
@@ -187,7 +190,8 @@ class SliceRunner:
             arguments=call.arguments,
         )
         try:
-            reply = await self._reconciler.deliver(request)
+            reply, outage_s = await self._reconciler.deliver(request)
+            now.outage_s += outage_s
         except BadInput as error:  # arguments that no world can record: the agent's mistake, and nothing happened
             return _refused(call, "bad_arguments", str(error)), "", now_s
         if reply.committed:
@@ -208,7 +212,7 @@ def _begun(request: SliceRequest, writer: Writer, task: Task, turns: Sequence[Tu
         task=task,
         progress=Progress(task, turns[:-1] if opened else turns),
         open=opened,
-        started=time.monotonic(),
+        began=time.monotonic(),
         noticed=request.noticed,
         answered=request.answered,
     )
@@ -251,11 +255,16 @@ def _last_turn_s(task: Task) -> float:
 
 def _slice_is_over(now: _Slice) -> bool:
     limit = now.request.max_turns
-    return now.elapsed_s >= now.request.seconds or (limit is not None and now.added >= limit)
+    return now.used_s >= now.request.seconds or (limit is not None and now.added >= limit)
 
 
 def _ended(now: _Slice, ending: Ending) -> SliceReport:
-    return SliceReport(turns=now.turns, reason="end", ending=ending, noticed=now.noticed)
+    return _report(now, "end", ending=ending)
+
+
+def _report(now: _Slice, reason: str, **what: object) -> SliceReport:
+    told = {"turns": now.turns, "reason": reason, "noticed": now.noticed, "used_s": round(now.used_s, 3)}
+    return SliceReport.model_validate({**told, **what})
 
 
 def _answer(now: _Slice, question: str) -> Observation | None:
