@@ -23,6 +23,11 @@ Say = Callable[[str], None]
 CHANGED = "the code or the settings have changed since the stack was started: restarting it"
 KILLED = "the stack was killed: repairing it"
 
+GO_ON = (
+    "What was begun is kept: `tiltyard episodes list` names the episodes, and "
+    "`tiltyard episodes watch EPISODE` starts the stack and follows one"
+)
+
 LOCK_S = 120.0
 STOP_S = 45.0
 
@@ -46,6 +51,33 @@ def bring_up(config: StackConfig, say: Say, *, pinned: bool = False) -> StackSta
             paths.pinned.touch()
         supervisor = _usable_supervisor(config, say)
         return _await_ready(config, supervisor or _start(config, say))
+
+
+def stay_up(config: StackConfig, address: str, say: Say) -> None:
+    """For a command that waits, every few seconds: say that the stack is in use, and repair one that was killed.
+
+    Raises ``StackFailed`` when the stack was ended, has given up, or serves elsewhere than at ``address``, where
+    the command looks for it; the message says how to go on.
+    """
+    note_activity(config.paths)
+    state = look(config.paths) or _revive(config, say)
+    if state and state.address not in ("", address):
+        raise StackFailed(f"the stack has moved to {state.address}, for somebody took its port. {GO_ON}")
+
+
+def _revive(config: StackConfig, say: Say) -> StackState | None:
+    """The repaired stack; ``None`` while another command starts or ends it, or its state is being written."""
+    paths = config.paths
+    try:
+        if not paths.stack.is_dir():
+            raise StackFailed(f"the data folder {config.home} has been removed under the stack")
+        with FileLock(paths.lock, timeout=0), FileLock(paths.supervisor_lock, timeout=0):
+            last = read_state(paths.state)
+    except Timeout:
+        return None
+    if last is None or last.phase not in ("starting", "ready"):
+        raise StackFailed(f"the stack has ended: {last.message if last else 'it left no word'}. {GO_ON}")
+    return bring_up(config, say)
 
 
 def take_down(paths: StackPaths, say: Say) -> bool:
@@ -147,6 +179,6 @@ def _why_it_ended(paths: StackPaths) -> str:
 
 
 def note_activity(paths: StackPaths) -> None:
-    """Say that the stack is in use, which starts its idle time anew."""
+    """Say that the stack is in use, which starts its idle time anew. Without a data folder: nothing."""
     with suppress(OSError):
         paths.activity.touch()

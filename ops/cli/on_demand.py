@@ -1,10 +1,9 @@
-"""Starting the embedded stack when a command needs it."""
+"""The embedded stack that a command needs."""
 
 import sys
 
 from infra.local.code import code_digest
 from infra.local.config import StackConfig
-from infra.local.stack import Say, bring_up
 from infra.local.temporal import temporal_binary
 from workers.settings import Settings
 
@@ -24,9 +23,3 @@ def stack_config(settings: Settings) -> StackConfig:
         world_socket=settings.world_socket,
         temporal_namespace=settings.temporal_namespace,
     )
-
-
-def on_stack(settings: Settings, say: Say, *, pinned: bool = False) -> Settings:
-    """The settings of the running stack, which is started first where needed."""
-    state = bring_up(stack_config(settings), say, pinned=pinned)
-    return settings.model_copy(update={"temporal_address": state.address})

@@ -19,12 +19,14 @@ def up(home: Path | None, out: Output) -> int:
 
     Other commands start it too when they need it; it then ends by itself after 15 idle minutes.
     """
-    from ops.cli.on_demand import on_stack
+    from infra.local.stack import bring_up
+    from ops.cli.on_demand import stack_config
     from workers.settings import Settings
 
-    settings = on_stack(Settings.from_environment(home), out.note, pinned=True)
-    out.value({"running": True, "home": str(settings.home), "temporal_address": settings.temporal_address})
-    out.show(f"the stack is up: Temporal at {settings.temporal_address}, data in {settings.home}")
+    config = stack_config(Settings.from_environment(home))
+    address = bring_up(config, out.note, pinned=True).address
+    out.value({"running": True, "home": str(config.home), "temporal_address": address})
+    out.show(f"the stack is up: Temporal at {address}, data in {config.home}")
     return DONE
 
 

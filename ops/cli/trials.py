@@ -136,12 +136,14 @@ async def _with_ctrl_c(batch: Batch, specs: Sequence[EpisodeSpec], jobs: int) ->
     with _ctrl_c() as interrupts:
         playing = asyncio.create_task(batch.play(specs, jobs))
         interrupted = asyncio.create_task(interrupts.pause.wait())
-        await asyncio.wait((playing, interrupted), return_when=asyncio.FIRST_COMPLETED)
-        interrupted.cancel()
-        if playing.done():
-            return await playing
-        running = tuple(batch.running.values())
-        playing.cancel()
+        try:
+            await asyncio.wait((playing, interrupted), return_when=asyncio.FIRST_COMPLETED)
+            if playing.done():
+                return await playing
+            running = tuple(batch.running.values())
+        finally:
+            interrupted.cancel()
+            playing.cancel()
         await asyncio.wait((playing,))
         await _leave(batch, running, interrupts)
         raise KeyboardInterrupt
