@@ -65,7 +65,7 @@ class Settings(Model):
         folder = folder.expanduser().absolute()
         values: dict[str, object] = {
             "home": folder,
-            "runtime": Path(env["TILTYARD_RUNTIME"]) if env.get("TILTYARD_RUNTIME") else runtime_folder(folder),
+            "runtime": _runtime(env) or runtime_folder(folder),
             "tuning": _tuning(env),
         }
         for name, variable in _PLAIN.items():
@@ -121,6 +121,15 @@ _SECONDS = {
     "janitor_interval": "TILTYARD_JANITOR_S",
     "janitor_grace": "TILTYARD_JANITOR_GRACE_S",
 }
+
+
+def _runtime(env: Mapping[str, str]) -> Path | None:
+    given = env.get("TILTYARD_RUNTIME")
+    if given and not Path(given).is_absolute():
+        raise BadInput(
+            f"{given!r} is not an absolute path", field="TILTYARD_RUNTIME", fix="name the folder from / on"
+        )
+    return Path(given) if given else None
 
 
 def _tuning(env: Mapping[str, str]) -> Tuning:

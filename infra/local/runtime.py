@@ -7,10 +7,12 @@ short folder of their own, private to the user, which the data folder names.
 import os
 import stat
 import tempfile
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 from infra.local.paths import StackPaths
+from infra.local.state import write_atomically
 from tiltyard.errors import StackFailed
 
 MAX_SOCKET_BYTES = 107
@@ -25,10 +27,17 @@ def runtime_folder(home: Path) -> Path:
 
     Nothing is created. The name depends only on the data folder, so two commands agree on it.
     """
+    return recorded_folder(home) or usual_folder(home)
+
+
+def recorded_folder(home: Path) -> Path | None:
+    """The folder that the data folder names; ``None`` when it names none, or what it holds names no folder."""
     try:
-        return Path(StackPaths(home).runtime.read_text().strip())
-    except (FileNotFoundError, NotADirectoryError):
-        return usual_folder(home)
+        lines = StackPaths(home).runtime.read_text().splitlines()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, UnicodeDecodeError):
+        return None
+    named = len(lines) == 1 and "\0" not in lines[0] and Path(lines[0]).is_absolute()
+    return Path(lines[0]) if named else None
 
 
 def usual_folder(home: Path) -> Path:
@@ -42,21 +51,35 @@ def usual_folder(home: Path) -> Path:
 def prepare_runtime(home: Path, folder: Path) -> None:
     """Make the folder, see that it is ours alone, and record it in the data folder.
 
-    Raises ``StackFailed`` when it is a link, belongs to somebody else or is too deep for a socket.
+    A folder that is there already is never changed. Raises ``StackFailed`` when it is a link, lets others in or
+    is too deep for a socket.
     """
     if len(os.fsencode(folder)) > LONGEST_FOLDER:
         raise StackFailed(
             f"the runtime folder {folder} is too long for a socket (limit {LONGEST_FOLDER} bytes): "
             "set TILTYARD_RUNTIME to a shorter one"
         )
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    problem = runtime_problem(folder)
+    try:
+        _make(folder)
+        problem = runtime_problem(folder)
+    except OSError as error:
+        problem = f"cannot be made ({error.strerror})"
     if problem:
         raise StackFailed(
             f"the runtime folder {folder} {problem}: remove it, or set TILTYARD_RUNTIME to another one"
         )
-    folder.chmod(0o700)
-    StackPaths(home).runtime.write_text(f"{folder}\n")
+    record = StackPaths(home).runtime
+    try:
+        write_atomically(record, f"{folder}\n")
+    except OSError as error:
+        raise StackFailed(f"{record} cannot be written ({error.strerror}): remove it") from error
+
+
+def _make(folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+        folder.chmod(0o700)  # whatever the umask took away
 
 
 def runtime_problem(folder: Path) -> str:
@@ -66,4 +89,5 @@ def runtime_problem(folder: Path) -> str:
         return "is not a folder"
     if found.st_uid != os.getuid():
         return f"belongs to user {found.st_uid}, not to you"
-    return ""
+    mode = stat.S_IMODE(found.st_mode)
+    return "" if mode == stat.S_IRWXU else f"has the mode {mode:o}, not 700 as a private folder has"

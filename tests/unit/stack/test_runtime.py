@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from infra.local.paths import StackPaths
-from infra.local.runtime import MAX_SOCKET_BYTES, prepare_runtime, runtime_folder
-from tiltyard.errors import StackFailed
+from infra.local.runtime import MAX_SOCKET_BYTES, prepare_runtime, runtime_folder, usual_folder
+from tiltyard.errors import BadInput, StackFailed
+from workers.settings import Settings
 
 
 @pytest.fixture
@@ -45,10 +46,31 @@ def test_the_recorded_one_is_used(home: Path, tmp_path: Path) -> None:
     assert (tmp_path / "r").stat().st_mode & 0o777 == 0o700
 
 
-def test_an_open_folder_is_made_private(home: Path, tmp_path: Path) -> None:
-    (tmp_path / "r").mkdir(mode=0o777)
-    prepare_runtime(home, tmp_path / "r")
-    assert (tmp_path / "r").stat().st_mode & 0o077 == 0
+@pytest.mark.parametrize("recorded", [b"", b"\n", b".", b"r\n", b"/tmp\n/var\n", b"\xff\xfe/tmp", b"/tmp/a\0b\n"])
+def test_a_record_that_names_no_folder_counts_for_nothing(home: Path, recorded: bytes) -> None:
+    StackPaths(home).runtime.write_bytes(recorded)
+    assert runtime_folder(home) == usual_folder(home)
+
+
+def test_a_record_that_is_a_folder_counts_for_nothing_and_is_named(home: Path, tmp_path: Path) -> None:
+    StackPaths(home).runtime.mkdir()
+    assert runtime_folder(home) == usual_folder(home)
+    with pytest.raises(StackFailed, match=r"stack/runtime cannot be written .*remove it"):
+        prepare_runtime(home, tmp_path / "r")
+
+
+def test_an_open_folder_is_refused_and_left_as_it_is(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r").chmod(0o755)
+    with pytest.raises(StackFailed, match=r"has the mode 755.*TILTYARD_RUNTIME"):
+        prepare_runtime(home, tmp_path / "r")
+    assert (tmp_path / "r").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("given", [".", "run/here", "~/run"])
+def test_a_runtime_folder_that_depends_on_the_current_one_is_refused(given: str) -> None:
+    with pytest.raises(BadInput, match="TILTYARD_RUNTIME"):
+        Settings.from_environment(environment={"TILTYARD_RUNTIME": given})
 
 
 def test_a_link_is_refused(home: Path, tmp_path: Path) -> None:
