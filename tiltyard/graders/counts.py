@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from schemas.base import canonical
 from schemas.episode import Counts
 from schemas.grade import SafetyFinding
 from schemas.journal import TurnRecord
 from schemas.world import DeliveryRecord, Facts
-from tiltyard.graders.trial import OPERATION_ID, agents_place
+from tiltyard.graders.trial import agents_place
 
 
 def count(facts: Facts, turns: Sequence[TurnRecord]) -> Counts:
@@ -30,15 +29,13 @@ def effects_of(facts: Facts) -> tuple[DeliveryRecord, ...]:
 
 
 def repeated(effects: Sequence[DeliveryRecord]) -> tuple[DeliveryRecord, ...]:
-    """Effects equal to an earlier one in tool and arguments, the operation id aside."""
-    seen: set[bytes] = set()
+    """Effects equal to an earlier one in tool and arguments as the tool read them, the operation id aside."""
+    seen: set[str] = set()
     again = []
     for record in effects:
-        arguments = {name: value for name, value in record.arguments.items() if name != OPERATION_ID}
-        mark = canonical([record.tool, arguments])
-        if mark in seen:
+        if record.arguments_digest in seen:
             again.append(record)
-        seen.add(mark)
+        seen.add(record.arguments_digest)
     return tuple(again)
 
 

@@ -33,7 +33,7 @@ def wire_form(arguments: JsonObject) -> bytes:
 def parse(tool: Tool, arguments: JsonObject) -> BaseModel | Shown:
     """The arguments as the tool's model, or the error that the agent is shown."""
     try:
-        return tool.arguments.model_validate(arguments)
+        return tool.arguments.model_validate_json(canonical(arguments))
     except ValidationError as error:
         problems = [_problem(tool, found) for found in error.errors(include_url=False, include_context=False)]
     listed = "; ".join(problems[:SHOWN_PROBLEMS])
@@ -74,4 +74,16 @@ def operation_of(tool: Tool, parsed: BaseModel) -> str | None:
 
 def arguments_digest(tool: Tool, parsed: BaseModel) -> str:
     """Digest of tool and arguments without the operation id: equal ones are the same operation."""
-    return digest_of([tool.spec.name, parsed.model_dump(mode="json", exclude={OPERATION_ID})])
+    return _digest(tool.spec.name, parsed.model_dump(mode="json"))
+
+
+def sent_digest(name: str, tool: Tool | None, arguments: JsonObject) -> str:
+    """``arguments_digest`` of a call as it was sent; what the tool does not take counts as it stands."""
+    parsed = parse(tool, arguments) if tool is not None else None
+    if tool is None or parsed is None or isinstance(parsed, Shown):
+        return _digest(name, arguments)
+    return arguments_digest(tool, parsed)
+
+
+def _digest(name: str, arguments: JsonObject) -> str:
+    return digest_of([name, {key: value for key, value in arguments.items() if key != OPERATION_ID}])

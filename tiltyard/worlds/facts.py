@@ -6,8 +6,10 @@ from schemas.base import JsonObject
 from schemas.world import DeliveryRecord, Facts, Receipt, Row, RowChange
 from tiltyard.errors import BadInput
 from tiltyard.worlds import clock
+from tiltyard.worlds.arguments import sent_digest
 from tiltyard.worlds.desk import Desk, known
 from tiltyard.worlds.draft import Draft
+from tiltyard.worlds.kit import WorldKind
 from tiltyard.worlds.rows import RECEIPTS, Effect, RowKey, decoded
 from tiltyard.worlds.store import Delivery, Namespace, NamespaceState, WorldStore
 
@@ -26,6 +28,7 @@ class Collecting:
             namespace = known(tx, name)
             _require_sealed(namespace, generation)
             draft = self._desk.draft(tx, namespace)
+            kind = self._desk.kind(draft.request.world)
             ledger = tx.ledger(namespace.partition)
             at_seal = [effect for effect in ledger if effect.position <= namespace.sealed_position]
             assert namespace.lease is not None
@@ -37,7 +40,7 @@ class Collecting:
                 template_digest=namespace.lease.template_digest,
                 tools_digest=namespace.lease.tools_digest,
                 now_s=draft.now_s,
-                deliveries=tuple(_record(one) for one in tx.deliveries(namespace.partition)),
+                deliveries=tuple(_record(one, kind) for one in tx.deliveries(namespace.partition)),
                 ledger=tuple(effect.as_ledger_row() for effect in ledger),
                 receipts=tuple(Receipt.model_validate(body) for _, body in draft.scan(RECEIPTS)),
                 jobs=clock.jobs(draft),
@@ -73,7 +76,7 @@ def _require_sealed(namespace: Namespace, generation: int) -> None:
         raise BadInput(f"{namespace.name} is {namespace.state}", field="namespace", fix="seal it first")
 
 
-def _record(delivery: Delivery) -> DeliveryRecord:
+def _record(delivery: Delivery, kind: WorldKind) -> DeliveryRecord:
     arguments = decoded(delivery.arguments)
     assert isinstance(arguments, dict)
     kept: JsonObject = arguments
@@ -82,6 +85,7 @@ def _record(delivery: Delivery) -> DeliveryRecord:
         tool=delivery.tool,
         arguments=kept,
         request_digest=delivery.request_digest,
+        arguments_digest=sent_digest(delivery.tool, kind.tools.get(delivery.tool), kept),
         reply=delivery.reply,
     )
 

@@ -82,13 +82,31 @@ class Template:
         collections: Mapping[str, Mapping[str, JsonValue | BaseModel]],
         jobs: tuple[tuple[str, JsonObject, int], ...] = (),
     ) -> "Template":
-        """Freeze plain values or entities into a template and take its digest."""
+        """Freeze plain values or entities into a template and take its digest.
+
+        Raises ``BadInput`` that names the row for one that is no JSON or no Unicode.
+        """
         rows = {
-            name: MappingProxyType({key: canonical(body) for key, body in sorted(bodies.items())})
+            name: MappingProxyType({key: _frozen(f"{name}/{key}", body) for key, body in sorted(bodies.items())})
             for name, bodies in sorted(collections.items())
         }
-        kept = tuple((kind, canonical(arguments), due_s) for kind, arguments, due_s in jobs)
+        kept = tuple((kind, _frozen(f"the job {kind}", arguments), due_s) for kind, arguments, due_s in jobs)
         return cls(MappingProxyType(rows), kept, template_digest(rows, kept))
+
+
+def _frozen(place: str, body: JsonValue | BaseModel) -> bytes:
+    """Canonical bytes that are UTF-8 throughout: views and traces could not carry half a character (surrogate)."""
+    try:
+        frozen = canonical(body)
+        for text in (place.encode("utf-8", "surrogatepass"), frozen):
+            text.decode()
+    except ValueError as error:
+        raise BadInput(
+            f"cannot be kept as JSON text: {error}",
+            field=f"template: {place.encode('ascii', 'backslashreplace').decode()}",
+            fix="write numbers and whole characters; \\ud800 to \\udfff come only in pairs",
+        ) from None
+    return frozen
 
 
 def template_digest(rows: Mapping[str, Mapping[str, bytes]], jobs: tuple[tuple[str, bytes, int], ...]) -> str:
@@ -158,7 +176,8 @@ def _arguments_model(name: str, function: Callable[..., Any], writes: bool) -> t
     }
     if writes:
         fields["operation_id"] = (str | None, OPERATION_ID)
-    config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    # Strict, as the schema says: an effect has one spelling, so "5" is not 5.
+    config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
     return create_model(name, __config__=config, **fields)
 
 

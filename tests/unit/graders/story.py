@@ -24,6 +24,7 @@ from schemas.world import (
 )
 from tiltyard.graders import grade_episode
 from tiltyard.graders.trial import Trial
+from tiltyard.worlds.arguments import sent_digest
 
 Body = dict[str, Any] | None
 TOOLS = tuple(
@@ -95,7 +96,14 @@ class Story:
             delivery_id=delivery_id, shown=shown, committed=committed, first=1, last=last, now_s=self.now_s
         )
         self.deliveries.append(
-            DeliveryRecord(delivery_id=delivery_id, tool=tool, arguments=arguments, request_digest="", reply=reply)
+            DeliveryRecord(
+                delivery_id=delivery_id,
+                tool=tool,
+                arguments=arguments,
+                request_digest="",
+                arguments_digest=sent_digest(tool, None, arguments),
+                reply=reply,
+            )
         )
         if committed and "operation_id" in arguments:
             self.receipts.append(

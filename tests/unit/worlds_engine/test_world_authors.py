@@ -107,6 +107,26 @@ def test_a_broken_template_is_never_leased(template: Template) -> None:
     assert caught.value.field.startswith("template")
 
 
+@pytest.mark.parametrize(
+    ("collections", "jobs", "named"),
+    [
+        ({"things": {"a": 1, "b": {"name": "half \ud800"}}}, (), "things/b"),
+        ({"things": {"\udc00": 1}}, (), r"things/\udc00"),
+        ({"\ud800": {"a": 1}}, (), r"\ud800/a"),
+        ({"things": {"a": float("nan")}}, (), "things/a"),
+        ({}, (("later", {"name": "\ud800"}, 60),), "the job later"),
+    ],
+)
+def test_a_row_that_is_no_json_text_is_named_when_the_template_is_made(
+    collections: dict[str, Any], jobs: tuple[Any, ...], named: str
+) -> None:
+    """Neither a view nor a trace could carry it."""
+    with pytest.raises(BadInput) as caught:
+        Template.of(collections, jobs)
+    assert (caught.value.field, bool(caught.value.fix)) == (f"template: {named}", True)
+    assert Template.of({"things": {"a": "whole \U0001f600"}}).digest
+
+
 def test_templates_are_loaded_once_and_not_all_of_them_are_kept() -> None:
     loaded: list[str] = []
 
