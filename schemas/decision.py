@@ -20,7 +20,8 @@ class Call(Model):
 class Decision(Model):
     """One turn's decision: exactly one of calls, a question, an answer, or giving up.
 
-    ``memo`` is the only thing that the policy may carry to its next turn outside the transcript.
+    ``memo`` is the only thing that the policy may carry to its next turn outside the transcript. The next view has
+    it; the transcript leaves it out.
     ``tokens`` is what the decision cost, where the policy knows it.
     """
 
@@ -39,3 +40,7 @@ class Decision(Model):
             found = ", ".join(chosen) or "none"
             raise ValueError(f"give exactly one of calls, ask, submit, give_up (found: {found})")
         return self
+
+    def without_memo(self) -> Self:
+        """The decision as a transcript shows it."""
+        return self if self.memo is None else self.model_copy(update={"memo": None})

@@ -9,7 +9,7 @@ from schemas.tool import ToolSpec
 
 
 class Turn(Model):
-    """One finished turn of the transcript."""
+    """One finished turn of the transcript, its decision without the memo."""
 
     decision: Decision
     observations: tuple[Observation, ...] = ()

@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from infra.policies.child import Child, Launch
+from infra.policies.questions import Questions
+from schemas.view import View
 from tiltyard.errors import EnvironmentFailed
 
 __all__ = ["Children"]
@@ -16,6 +18,7 @@ __all__ = ["Children"]
 @dataclass
 class _Kept:
     child: Child
+    questions: Questions = field(default_factory=Questions)
     idle: asyncio.TimerHandle | None = None
 
     def wake(self) -> None:
@@ -47,13 +50,13 @@ class Children:
             self._rest(episode_id, kept)
         return kept.child
 
-    async def ask(self, episode_id: str, launch: Launch, question: bytes) -> bytes:
+    async def ask(self, episode_id: str, launch: Launch, view: View) -> bytes:
         """Ask the episode's child. A child that fails, or whose answer is not waited for, is ended."""
         async with self._in_turn(episode_id, launch) as child:
             kept = self._kept[episode_id]
             kept.wake()
             try:
-                answer = await child.ask(question)
+                answer = await child.ask(await kept.questions.line(view))
             except BaseException:
                 self.retire(episode_id)
                 raise

@@ -1,7 +1,6 @@
 """A policy that somebody else wrote, as the harness sees it: a view goes out as a line, a decision comes back."""
 
 import asyncio
-import json
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -14,7 +13,7 @@ from schemas.decision import Decision
 from schemas.view import View
 from tiltyard.errors import PolicyFailed
 
-__all__ = ["OutsidePolicy", "decision_of", "question_of"]
+__all__ = ["OutsidePolicy", "decision_of"]
 
 _MOST_ERRORS = 3
 
@@ -34,7 +33,7 @@ class OutsidePolicy:
     async def act(self, view: View) -> Decision:
         try:
             async with asyncio.timeout(self.turn.total_seconds()):
-                answer = await self.children.ask(self.episode_id, self.launch, question_of(view))
+                answer = await self.children.ask(self.episode_id, self.launch, view)
         except TimeoutError:
             raise PolicyFailed(f"the policy gave no decision within {self.turn.total_seconds():g} s") from None
         try:
@@ -45,11 +44,6 @@ class OutsidePolicy:
 
     async def close(self) -> None:
         await self.children.end(self.episode_id)
-
-
-def question_of(view: View) -> bytes:
-    """One ASCII line, whatever the view holds."""
-    return json.dumps({"type": "act", "view": view.model_dump(mode="json")}).encode("ascii") + b"\n"
 
 
 def decision_of(line: bytes) -> Decision:

@@ -6,8 +6,11 @@ from schemas.base import JsonValue, canonical
 from schemas.decision import Decision
 from tiltyard.errors import PolicyFailed
 
-MAX_DECISION_BYTES = 4 * 1024 * 1024
-"""JSON bytes of one decision."""
+MAX_DECISION_BYTES = 1024 * 1024
+"""UTF-8 bytes of one decision as JSON. Every later view carries it, all but its memo."""
+
+MAX_THOUGHT_BYTES = MAX_MEMO_BYTES = 64 * 1024
+"""UTF-8 bytes of a thought's text, and of a memo as JSON."""
 
 MAX_DEPTH = 100
 """Levels of nested lists and objects in a decision; readers of JSON give up not far above."""
@@ -23,8 +26,7 @@ def recordable(decision: object) -> Decision:
         raise PolicyFailed(f"the policy returned {type(decision).__name__}, not a Decision")
     try:
         written = canonical(decision)
-        if len(written) > MAX_DECISION_BYTES:
-            raise PolicyFailed(f"the decision is larger than {MAX_DECISION_BYTES} bytes of JSON")
+        _limit("the decision", len(written), MAX_DECISION_BYTES)
         again = Decision.model_validate_json(written.decode("utf-8", "replace"))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -32,10 +34,17 @@ def recordable(decision: object) -> Decision:
         raise PolicyFailed(f"the decision cannot be recorded: {where}: {first['msg']}") from error
     except (ValueError, RecursionError) as error:
         raise PolicyFailed(f"the decision cannot be written as JSON: {error}") from error
+    _limit("thought", len(again.thought.encode()), MAX_THOUGHT_BYTES)
+    _limit("memo", len(canonical(again.memo)), MAX_MEMO_BYTES)
     for field, value in (("memo", again.memo), ("submit", again.submit), *_arguments(again)):
         if _deeper_than(value, MAX_DEPTH):
             raise PolicyFailed(f"the decision cannot be recorded: {field}: more than {MAX_DEPTH} levels deep")
     return again
+
+
+def _limit(field: str, size: int, limit: int) -> None:
+    if size > limit:
+        raise PolicyFailed(f"the decision cannot be recorded: {field}: {size} bytes, larger than {limit}")
 
 
 def _arguments(decision: Decision) -> tuple[tuple[str, JsonValue], ...]:

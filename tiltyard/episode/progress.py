@@ -36,7 +36,8 @@ class Progress:
         """A turn has been finished: its calls were answered."""
         decision = turn.decision
         self._last_was_extra = bool(_used_up(self.left()))
-        self._transcript.append(Turn.model_construct(decision=decision, observations=turn.observations or ()))
+        shown = Turn.model_construct(decision=decision.without_memo(), observations=turn.observations or ())
+        self._transcript.append(shown)
         self._calls += len(decision.calls)
         self._tokens += decision.tokens
         self._asked += decision.ask is not None

@@ -81,7 +81,7 @@ def _play(moves: Moves, transcript: tuple[Turn, ...]) -> Decision | None:
     """The decision after ``transcript``; ``None`` when these moves would not have led there."""
     decision = _step(moves, None)
     for turn in transcript:
-        if turn.decision != decision:
+        if turn.decision != decision.without_memo():
             return None
         decision = _step(moves, turn.observations[0] if turn.observations else NOTHING_SHOWN)
     return decision

@@ -1,5 +1,6 @@
 """I11: whatever a policy returns is recorded and read again, or a policy error that says why."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,18 @@ from hypothesis import strategies as st
 from infra.stores.database import open_database
 from infra.stores.journal import SqlJournal
 from infra.stores.objects import FolderObjects
-from schemas.base import JsonValue
+from schemas.base import JsonValue, canonical
 from schemas.decision import Call, Decision
 from schemas.episode import End
 from schemas.journal import Writer
 from schemas.view import View
-from tiltyard.episode.decisions import MAX_DECISION_BYTES, MAX_DEPTH, recordable
+from tiltyard.episode.decisions import (
+    MAX_DECISION_BYTES,
+    MAX_DEPTH,
+    MAX_MEMO_BYTES,
+    MAX_THOUGHT_BYTES,
+    recordable,
+)
 from tiltyard.episode.grading import examine
 from tiltyard.errors import PolicyFailed
 from tiltyard.suite import shipped
@@ -75,6 +82,45 @@ def test_what_cannot_be_recorded_is_refused_with_the_field() -> None:
         recordable(Decision.model_construct(submit={}, give_up="both"))
     with pytest.raises(PolicyFailed, match="cannot be written"):
         recordable(Decision.model_construct(submit={"x": float("nan")}))
+
+
+@pytest.mark.parametrize(
+    ("field", "limit", "sized"),
+    [
+        (
+            "the decision",
+            MAX_DECISION_BYTES,
+            lambda size: Decision(submit={"é": "x" * (size - len(canonical(Decision(submit={"é": ""}))))}),
+        ),
+        (
+            "thought",
+            MAX_THOUGHT_BYTES,
+            lambda size: Decision(submit={}, thought="é" * (size // 2) + "x" * (size % 2)),
+        ),
+        ("memo", MAX_MEMO_BYTES, lambda size: Decision(submit={}, memo=["x" * (size - 4)])),
+    ],
+)
+def test_what_is_too_large_is_refused_with_the_field_and_the_limit(
+    field: str, limit: int, sized: Callable[[int], Decision]
+) -> None:
+    assert recordable(sized(limit)) == sized(limit)
+    with pytest.raises(PolicyFailed, match=f": {field}: {limit + 1} bytes, larger than {limit}$"):
+        recordable(sized(limit + 1))
+
+
+async def test_a_memo_is_given_back_once_and_not_kept_in_transcripts() -> None:
+    (task,) = shipped().match(["replacement/approved/1"])
+    views: list[View] = []
+
+    class Remembers:
+        async def act(self, view: View) -> Decision:
+            views.append(view)
+            return Decision(calls=(Call(tool="list_policies"),), memo=f"turn {view.turn}")
+
+    evidence = await rehearse(task, Remembers(), Engine(worlds(), MemoryWorlds()))
+    assert [view.memo for view in views] == [None, *(f"turn {turn}" for turn in range(len(views) - 1))]
+    assert [turn.decision.memo for view in views for turn in view.transcript if turn.decision.memo] == []
+    assert [turn.decision.memo for turn in evidence.turns] == [f"turn {n}" for n in range(len(evidence.turns))]
 
 
 def test_broken_text_is_replaced_and_the_rest_kept() -> None:

@@ -46,6 +46,15 @@ async def test_what_a_script_does_next_is_read_off_the_transcript() -> None:
     assert await ScriptPolicy(two_looks).act(view(one)) == call("look", at="b")
 
 
+async def test_a_script_goes_on_after_a_decision_with_a_memo() -> None:
+    def remembers(brief: Brief) -> Moves:
+        yield call("look").model_copy(update={"memo": "seen"})
+        return submit({})
+
+    one = Turn(decision=call("look"), observations=(shown(None),))  # a transcript leaves memos out
+    assert await ScriptPolicy(remembers).act(view(one)) == submit({})
+
+
 async def test_a_script_takes_over_after_somebody_elses_turns() -> None:
     foreign = Turn(decision=call("dance"), observations=(shown(None),))
     one = Turn(decision=call("look", at="a"), observations=(shown({"next": "b"}),))
