@@ -1,7 +1,7 @@
 """The runtime folder: where sockets and marker files live.
 
-A path of a unix socket holds at most 107 bytes, and a data folder may lie deeper than that. So sockets live in a
-short folder of their own, private to the user, which the data folder names.
+The path of a unix socket is short, and a data folder may lie deeper. So sockets live in a short folder of their
+own, private to the user, which the data folder names.
 """
 
 import os
@@ -13,13 +13,11 @@ from pathlib import Path
 
 from infra.local.paths import StackPaths
 from infra.local.state import write_atomically
+from infra.sockets import LONGEST_PATH_BYTES, fits
 from tiltyard.errors import StackFailed
 
-MAX_SOCKET_BYTES = 107
-"""Longest path of a unix socket on Linux; macOS allows 103."""
-
-LONGEST_NAME = len("/temporal-host-000000.sock")
-LONGEST_FOLDER = 103 - LONGEST_NAME
+LONGEST_NAME = "world.sock"
+LONGEST_FOLDER = LONGEST_PATH_BYTES - len("/" + LONGEST_NAME)
 
 
 def runtime_folder(home: Path) -> Path:
@@ -45,7 +43,7 @@ def usual_folder(home: Path) -> Path:
     key = sha256(os.fsencode(home.resolve())).hexdigest()[:12]
     name = f"tiltyard-{os.getuid()}-{key}"
     usual = Path(tempfile.gettempdir()) / name
-    return usual if len(os.fsencode(usual)) <= LONGEST_FOLDER else Path("/tmp") / name  # noqa: S108 checked below
+    return usual if fits(usual / LONGEST_NAME) else Path("/tmp") / name  # noqa: S108 checked below
 
 
 def prepare_runtime(home: Path, folder: Path) -> None:
@@ -54,7 +52,7 @@ def prepare_runtime(home: Path, folder: Path) -> None:
     A folder that is there already is never changed. Raises ``StackFailed`` when it is a link, lets others in or
     is too deep for a socket.
     """
-    if len(os.fsencode(folder)) > LONGEST_FOLDER:
+    if not fits(folder / LONGEST_NAME):
         raise StackFailed(
             f"the runtime folder {folder} is too long for a socket (limit {LONGEST_FOLDER} bytes): "
             "set TILTYARD_RUNTIME to a shorter one"

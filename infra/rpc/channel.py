@@ -2,14 +2,12 @@
 
 from pathlib import Path
 
+from infra.sockets import LONGEST_PATH_BYTES, fits
 from tiltyard.errors import BadInput
 
 MESSAGE_LIMIT_BYTES = 64 * 1024 * 1024
 PIECE_BYTES = 1024 * 1024
 """Facts are sent in pieces of this size."""
-
-SOCKET_PATH_LIMIT = 107
-"""Bytes that a unix socket's path may have."""
 
 OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", MESSAGE_LIMIT_BYTES),
@@ -25,9 +23,11 @@ OPTIONS: tuple[tuple[str, int], ...] = (
 
 def address_of(socket: Path) -> str:
     """A socket's gRPC address. Raises ``BadInput`` for a path that is too long for a socket."""
-    path = str(socket.absolute())
-    if len(path.encode()) > SOCKET_PATH_LIMIT:
+    path = socket.absolute()
+    if not fits(path):
         raise BadInput(
-            f"{path} is longer than {SOCKET_PATH_LIMIT} bytes", field="socket", fix="use a folder with a short path"
+            f"{path} is longer than {LONGEST_PATH_BYTES} bytes",
+            field="socket",
+            fix="use a folder with a short path",
         )
     return f"unix:{path}"

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from infra.local.paths import StackPaths
-from infra.local.runtime import MAX_SOCKET_BYTES
 from infra.local.state import read_state
+from infra.sockets import fits
 from tests.e2e.cli.cli_calls import Cli
 
 TASK = "replacement/reply-lost/1"
@@ -53,7 +53,7 @@ def eventually(holds: Callable[[], bool], what: str, limit_s: float = 90) -> Non
 
 
 def test_the_first_command_starts_the_stack_and_says_so(stack_cli: Cli) -> None:
-    assert len(os.fsencode(stack_cli.home)) > MAX_SOCKET_BYTES
+    assert not fits(stack_cli.home)
     said = stack_cli("run", TASK, "--policy", "reconcile", "--json")
     assert "starting the stack in" in said.err
     result = said.object
