@@ -13,7 +13,8 @@ class Observation(Model):
     """The shown outcome of one call, a question or a notice.
 
     ``timeout`` means that no reply arrived: the effect may or may not have happened. ``code`` and ``message``
-    describe an error. ``truncated_bytes`` counts what was cut from a content over the task's limit.
+    describe an error. ``truncated_bytes`` counts what was cut from a content and a message over the
+    task's limit, and from a code of more than 200 characters.
     """
 
     tool: str

@@ -11,6 +11,9 @@ from schemas.task import Task
 from schemas.tool import ToolSpec
 from schemas.view import Budgets, Turn, View
 
+MAX_CODE = 200
+"""Characters of an observation's code. It is a short word, unless a world or a task file makes it long."""
+
 STALL_CALLS = 5
 """Calls of one tool with unchanged arguments, one after the other, that make a stall."""
 
@@ -111,11 +114,29 @@ def _used_up(left: Budgets) -> str:
 
 
 def clip(observation: Observation, limit: int) -> Observation:
-    """An observation whose content is at most ``limit`` bytes of JSON; what was cut is counted, not hidden."""
-    size = len(canonical(observation.content))
-    if size <= limit:
+    """An observation of at most ``limit`` bytes of content and of message; what was cut is counted, not hidden."""
+    content, cut_bytes = _clipped(observation.content, limit)
+    kept = {"message": _head(observation.message, limit), "code": observation.code[:MAX_CODE]}
+    cut_bytes += sum(_size(getattr(observation, name)) - _size(text) for name, text in kept.items())
+    if not cut_bytes:
         return observation
-    content = observation.content
-    text = content if isinstance(content, str) else canonical(content).decode("utf-8", "replace")
-    kept = text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
-    return observation.model_copy(update={"content": kept, "truncated_bytes": size - len(kept.encode())})
+    return observation.model_copy(update={**kept, "content": content, "truncated_bytes": cut_bytes})
+
+
+def _clipped(content: JsonValue, limit: int) -> tuple[JsonValue, int]:
+    """(the content, or as much of it or of its JSON text as may stay; bytes that were cut)."""
+    size = len(canonical(content))
+    if size <= limit:
+        return content, 0
+    kept = _head(content if isinstance(content, str) else canonical(content).decode("utf-8", "replace"), limit)
+    return kept, size - _size(kept)
+
+
+def _head(text: str, limit: int) -> str:
+    """As much of a text as ``limit`` bytes hold, in whole characters."""
+    return text if _size(text) <= limit else text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
+
+
+def _size(text: str) -> int:
+    """Bytes of a text, in which half a character counts as one."""
+    return len(text.encode("utf-8", "replace"))

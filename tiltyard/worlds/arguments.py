@@ -11,6 +11,9 @@ from tiltyard.worlds.kit import Tool
 
 SHOWN_PROBLEMS = 5
 
+MAX_QUOTED = 200
+"""Characters of what an agent sent that an error message repeats."""
+
 OPERATION_ID = "operation_id"
 
 ARGUMENTS: TypeAdapter[JsonObject] = TypeAdapter(JsonObject)
@@ -42,12 +45,12 @@ def parse(tool: Tool, arguments: JsonObject) -> BaseModel | Shown:
 
 
 def _problem(tool: Tool, found: Any) -> str:
-    field = ".".join(str(part)[:100] for part in found["loc"]) or "arguments"
+    field = ".".join(str(part)[:100] for part in found["loc"])[:MAX_QUOTED] or "arguments"
     if found["type"] == "missing":
         return f"{field}: missing; give it"
     if found["type"] == "extra_forbidden":
         return f"{field}: {tool.spec.name} has no such argument; leave it out"
-    return f"{field}: {found['msg']}"
+    return f"{field}: {found['msg'][:MAX_QUOTED]}"
 
 
 def signature(tool: Tool) -> str:

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from schemas.base import JsonValue
+from schemas.base import JsonObject, JsonValue
 from schemas.world import Shown
-from tiltyard.worlds.arguments import parse
-from tiltyard.worlds.kit import State, tool
+from tiltyard.worlds.arguments import MAX_QUOTED, parse
+from tiltyard.worlds.kit import Entity, State, tool
 
 
 @tool(writes=True)
@@ -20,6 +20,31 @@ def book(
     urgent: bool = False,
 ) -> None:
     """Takes one argument of each type."""
+
+
+class Parcel(Entity):
+    kind: Literal["parcel"]
+
+
+class Letter(Entity):
+    kind: Literal["letter"]
+
+
+@tool()
+def send(state: State, thing: Annotated[Parcel | Letter, Field(discriminator="kind")]) -> None:
+    """Takes one of two things."""
+
+
+def test_an_error_repeats_no_more_than_a_little_of_what_was_sent() -> None:
+    sent: tuple[JsonObject, ...] = (
+        {"thing": {"kind": "x" * 100_000}},
+        {"thing": {"kind": "letter", "x" * 100_000: 1}},
+    )
+    for arguments in sent:
+        refused = parse(send, arguments)
+        assert isinstance(refused, Shown)
+        assert 50 < refused.message.count("x") <= MAX_QUOTED
+        assert (refused.message.startswith("thing"), len(refused.message) < 500) == (True, True)
 
 
 @pytest.mark.parametrize(
