@@ -3,13 +3,13 @@
 import os
 from collections.abc import Mapping
 from datetime import timedelta
-from hashlib import sha256
 from pathlib import Path
 from typing import Self
 
 import platformdirs
 from pydantic import Field, ValidationError
 
+from infra.local.cluster import cluster_id
 from infra.local.runtime import runtime_folder
 from schemas.base import Model
 from schemas.start import Tuning
@@ -62,7 +62,7 @@ class Settings(Model):
         """
         env = os.environ if environment is None else environment
         folder = home or Path(env.get("TILTYARD_HOME") or platformdirs.user_data_path("tiltyard"))
-        folder = folder.expanduser().absolute()
+        folder = folder.expanduser().resolve()
         values: dict[str, object] = {
             "home": folder,
             "runtime": _runtime(env) or runtime_folder(folder),
@@ -80,8 +80,8 @@ class Settings(Model):
 
     @property
     def cluster(self) -> str:
-        """Names the cluster that owns our leases: the embedded one belongs to its data folder."""
-        return sha256(os.fsencode(self.home)).hexdigest()[:16]
+        """Names the cluster that owns our leases. The first who asks makes the name, in the data folder."""
+        return cluster_id(self.home)
 
     @property
     def world_socket(self) -> Path:

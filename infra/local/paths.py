@@ -56,6 +56,11 @@ class StackPaths:
         return self.stack / "runtime"
 
     @property
+    def cluster(self) -> Path:
+        """Names the embedded cluster; the leases of this data folder carry the name."""
+        return self.home / "cluster"
+
+    @property
     def temporal_database(self) -> Path:
         return self.home / "temporal" / "temporal.db"
 

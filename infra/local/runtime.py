@@ -39,8 +39,11 @@ def recorded_folder(home: Path) -> Path | None:
 
 
 def usual_folder(home: Path) -> Path:
-    """The runtime folder that is ours to make and to remove; another one is somebody's choice."""
-    key = sha256(os.fsencode(home.resolve())).hexdigest()[:12]
+    """The runtime folder that is ours to make and to remove; another one is somebody's choice.
+
+    ``home`` is absolute and without links: two names of one data folder must not have two.
+    """
+    key = sha256(os.fsencode(home)).hexdigest()[:12]
     name = f"tiltyard-{os.getuid()}-{key}"
     usual = Path(tempfile.gettempdir()) / name
     return usual if fits(usual / LONGEST_NAME) else Path("/tmp") / name  # noqa: S108 checked below

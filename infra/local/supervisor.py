@@ -103,6 +103,7 @@ class Supervisor:
             keeper.stop()
         if self._config.runtime == usual_folder(self._config.home):
             with suppress(OSError):  # somebody has put something there
+                self._paths.runtime.unlink(missing_ok=True)  # a copy of the data folder must not use ours
                 self._config.runtime.rmdir()
 
     def _write(self) -> None:
