@@ -4,8 +4,15 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, WorkflowUpdateFailedError
+from temporalio.client import (
+    Client,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowUpdateFailedError,
+)
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
@@ -104,6 +111,7 @@ class Ground:
         """Wait for the workflow's end; false when the server went away meanwhile."""
         handle = self.client.get_workflow_handle(workflow_id(episode_id), result_type=Summary)
         try:
+            await self._see_that_it_is_served(handle)
             await handle.result()
         except WorkflowFailureError:
             return True
@@ -143,6 +151,7 @@ class Ground:
         """Raises ``BadInput`` when the episode refuses the message or has ended."""
         handle = await self._handle(episode_id)
         try:
+            await self._see_that_it_is_served(handle)
             await handle.execute_update(update, *arguments)  # type: ignore[call-overload]  # a table of updates
         except WorkflowUpdateFailedError as error:
             raise BadInput(str(error.cause), field=episode_id) from error
@@ -150,6 +159,17 @@ class Ground:
             if error.status is RPCStatusCode.NOT_FOUND:
                 raise BadInput("the episode has ended", field=episode_id) from error
             raise EnvironmentFailed(f"the episode {episode_id} does not answer: {error.message}") from error
+
+    async def _see_that_it_is_served(self, handle: WorkflowHandle[Any, Summary]) -> None:
+        """Raises ``BadInput`` for an episode on another task queue: our workers would never get it."""
+        found = await handle.describe()
+        if found.status is WorkflowExecutionStatus.RUNNING and found.task_queue != self._settings.task_queue:
+            raise BadInput(
+                f"the episode {handle.id} was started on the task queue {found.task_queue!r}, "
+                f"and this command's is {self._settings.task_queue!r}",
+                field="TILTYARD_TASK_QUEUE",
+                fix=f"set TILTYARD_TASK_QUEUE={found.task_queue}",
+            )
 
     async def _handle(self, episode_id: str) -> WorkflowHandle[EpisodeWorkflow, Summary]:
         if await self.records.spec(episode_id) is None:

@@ -22,7 +22,7 @@ def _always() -> bool:
 class Child:
     """One process to keep running.
 
-    ``ready`` is asked with the process id. ``environment`` is added to the inherited one; a child that runs
+    ``ready`` is asked with the process id. ``environment`` is added to what ``spawn`` inherits; a child that runs
     with another than the present one is restarted. ``clear`` removes what an earlier process left. ``intact`` is
     false when a ready process can no longer be reached.
     """
@@ -40,14 +40,18 @@ def children(config: StackConfig, temporal: TemporalServer) -> tuple[Child, ...]
 
     Temporal stands first, because its command settles the port that the worker is told.
     """
-    folders = {"TILTYARD_HOME": str(config.home), "TILTYARD_RUNTIME": str(config.runtime)}
+    settings = {
+        **config.settings,
+        "TILTYARD_HOME": str(config.home),
+        "TILTYARD_RUNTIME": str(config.runtime),
+    }
     return (
         Child("temporal", temporal.argv, temporal.ready),
         Child(
             "world",
             lambda: list(config.world),
             lambda _: connects(config.world_socket),
-            lambda: folders,
+            lambda: settings,
             clear=lambda: config.world_socket.unlink(missing_ok=True),
             intact=config.world_socket.exists,
         ),
@@ -55,7 +59,7 @@ def children(config: StackConfig, temporal: TemporalServer) -> tuple[Child, ...]
             "worker",
             lambda: list(config.worker),
             lambda pid: _holds(config.worker_ready, pid),
-            lambda: {**folders, "TILTYARD_TEMPORAL_ADDRESS": temporal.address},
+            lambda: {**settings, "TILTYARD_TEMPORAL_ADDRESS": temporal.address},
             clear=lambda: config.worker_ready.unlink(missing_ok=True),
         ),
     )

@@ -81,9 +81,9 @@ def gone(identity: ProcessId | None, within_s: float) -> bool:
 def spawn(argv: Sequence[str], log: Path, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
     """Start a child of this process that dies with it. Its output goes to ``log``.
 
-    It inherits the environment with ``environment`` on top. Call it from the main thread: Linux ties the
-    child's life to the thread that started it. And from a process with no other thread: a function runs
-    between fork and exec.
+    It inherits the environment, but for our own variables: of these it sees those in ``environment``. Call it
+    from the main thread: Linux ties the child's life to the thread that started it. And from a process with no
+    other thread: a function runs between fork and exec.
     """
     with log.open("ab") as out:
         return subprocess.Popen(
@@ -91,10 +91,14 @@ def spawn(argv: Sequence[str], log: Path, environment: Mapping[str, str]) -> "su
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **environment},
+            env={**_not_ours(os.environ), **environment},
             start_new_session=True,
             preexec_fn=_dies_with(os.getpid()),
         )
+
+
+def _not_ours(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if not name.startswith("TILTYARD_")}
 
 
 def _dies_with(parent: int) -> Callable[[], None] | None:

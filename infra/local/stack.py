@@ -56,11 +56,14 @@ def bring_up(config: StackConfig, say: Say, *, pinned: bool = False) -> StackSta
 def stay_up(config: StackConfig, address: str, say: Say) -> None:
     """For a command that waits, every few seconds: say that the stack is in use, and repair one that was killed.
 
-    Raises ``StackFailed`` when the stack was ended, has given up, or serves elsewhere than at ``address``, where
-    the command looks for it; the message says how to go on.
+    Raises ``StackFailed`` when the stack was ended, has given up, runs with other settings, or serves elsewhere
+    than at ``address``, where the command looks for it; the message says how to go on.
     """
     note_activity(config.paths)
     state = look(config.paths) or _revive(config, say)
+    if state and state.settings != config.settings:
+        now = " ".join(f"{name}={value}" for name, value in state.settings.items()) or "none"
+        raise StackFailed(f"another command has restarted the stack with other settings ({now}). {GO_ON}")
     if state and state.address not in ("", address):
         raise StackFailed(f"the stack has moved to {state.address}, for somebody took its port. {GO_ON}")
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from infra.local.processes import ProcessId, alive
 from schemas.base import Model
@@ -29,6 +29,7 @@ class StackState(Model):
     phase: Phase
     supervisor: ProcessId
     config_digest: str
+    settings: dict[str, str] = Field(default_factory=dict)
     address: str = ""
     message: str = ""
     processes: tuple[ProcessState, ...] = ()

@@ -114,6 +114,7 @@ class Supervisor:
             phase=self._phase,
             supervisor=me,
             config_digest=self._config.digest,
+            settings=self._config.settings,
             address=self._temporal.address,
             message=self._message,
             processes=tuple(keeper.state for keeper in self._keepers),

@@ -219,6 +219,20 @@ def test_a_stack_killed_as_a_whole_is_noticed_and_repaired(stack_cli: Cli) -> No
     assert stack_cli("doctor", "--json").object["ok"] is True
 
 
+def test_a_task_queue_of_ones_own_is_served_and_an_episode_on_another_is_refused(
+    stack_cli: Cli, held: Path
+) -> None:
+    other = replace(stack_cli, settings=(("TILTYARD_TASK_QUEUE", "other"),))
+    elsewhere = stack_cli("run", TASK, "--policy", "waiter:act", "--detach", "--json").object["episode_id"]
+    said = other("run", TASK, "--policy", "reconcile", "--json")
+    assert "settings have changed" in said.err
+    assert said.object["score"]["total"] == 1.0
+    for command in ("watch", "stop"):
+        assert "TILTYARD_TASK_QUEUE=tiltyard" in other("episodes", command, elsewhere, code=2).err
+    (held / "go").touch()
+    stack_cli("episodes", "watch", elsewhere)
+
+
 def test_logs_of_every_process(stack_cli: Cli) -> None:
     lines = [json.loads(line) for line in stack_cli("logs", "--json").out.splitlines()]
     assert {line["process"] for line in lines} == {"supervisor", "temporal", "world", "worker"}

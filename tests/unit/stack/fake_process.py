@@ -36,6 +36,8 @@ def world(arguments: list[str], _: Path) -> None:
 
 def worker(arguments: list[str], steering: Path) -> None:
     (steering / "worker.address").write_text(os.environ["TILTYARD_TEMPORAL_ADDRESS"])
+    ours = {name: value for name, value in os.environ.items() if name.startswith("TILTYARD_")}
+    (steering / "worker.settings").write_text(json.dumps(ours))
     if not (steering / "worker.silent").exists():
         Path(arguments[0]).write_text(str(os.getpid()))
     while True:

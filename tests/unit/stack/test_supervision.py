@@ -1,5 +1,6 @@
 """The supervisor: starts, watches, restarts, repairs, gives up, and leaves nothing running."""
 
+import json
 import os
 import shutil
 import socket
@@ -147,6 +148,23 @@ def test_other_code_restarts_the_stack(yard: Yard) -> None:
     assert second.supervisor != first.supervisor
     assert not alive(first.supervisor)
     assert any("have changed" in line for line in yard.said)
+
+
+def test_other_settings_restart_the_stack_and_reach_its_processes(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILTYARD_TASK_QUEUE", "of another shell")
+    first = yard.up()
+    yard.change(settings={"TILTYARD_LOSSY": "7:0.1"})
+    second = yard.up()
+    assert second.supervisor != first.supervisor
+    assert any("have changed" in line for line in yard.said)
+    assert json.loads((yard.steering / "worker.settings").read_text()) == {
+        "TILTYARD_HOME": str(yard.config.home),
+        "TILTYARD_RUNTIME": str(yard.config.runtime),
+        "TILTYARD_TEMPORAL_ADDRESS": second.address,
+        "TILTYARD_LOSSY": "7:0.1",
+    }
 
 
 def test_a_taken_port_is_left_to_its_owner(yard: Yard) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 from filelock import FileLock
 
-from infra.local.stack import look, stay_up
+from infra.local.stack import bring_up, look, stay_up
 from ops.cli.session import while_it_holds
 from tests.unit.stack.stack_yard import Yard
 from tiltyard.errors import BadInput, StackFailed
@@ -47,6 +47,12 @@ def break_the_worker(yard: Yard) -> None:
     yard.kill("worker")
 
 
+def other_settings(yard: Yard) -> None:
+    """What a command of another shell does."""
+    config = yard.config.model_copy(update={"settings": {"TILTYARD_TASK_QUEUE": "other"}})
+    bring_up(config, yard.said.append)
+
+
 async def test_its_stack_is_in_use_for_as_long_as_it_waits(yard: Yard) -> None:
     (yard.steering / "busy").write_text("1")  # so that the supervisor does not end it before the command looks
     async with a_waiting_command(yard):
@@ -60,10 +66,11 @@ async def test_its_stack_is_in_use_for_as_long_as_it_waits(yard: Yard) -> None:
     ("event", "why"),
     [
         (Yard.down, r"the stack has ended: .*tiltyard down.*`tiltyard episodes watch EPISODE`"),
+        (other_settings, r"other settings \(TILTYARD_TASK_QUEUE=other\).*`tiltyard episodes watch EPISODE`"),
         (break_the_worker, r"worker died 3 times in a row .*`tiltyard episodes list`"),
         (lambda yard: shutil.rmtree(yard.config.home), "data folder .* has been removed"),
     ],
-    ids=["down", "given up", "removed"],
+    ids=["down", "other settings", "given up", "removed"],
 )
 async def test_it_ends_when_its_stack_has_ended(yard: Yard, event: Callable[[Yard], object], why: str) -> None:
     with pytest.raises(StackFailed, match=why):
