@@ -25,7 +25,7 @@ from tenacity import before_sleep_log, retry, retry_if_exception_type, wait_rand
 
 from schemas.upkeep import UpkeepOrder
 from workers.assembly import activities_of, worker_of
-from workers.bootstrap import open_parts
+from workers.bootstrap.worker import open_parts
 from workers.connect import connect
 from workers.drills import kill_after_commit
 from workers.settings import Settings

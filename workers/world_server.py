@@ -7,7 +7,7 @@ import sys
 import threading
 
 from infra.rpc.server import serve
-from workers.bootstrap import open_engine
+from workers.bootstrap.world import open_engine
 from workers.settings import Settings
 
 GRACE_S = 5

@@ -4,15 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from alembic.util.exc import CommandError
-from sqlalchemy import URL, Connection, Engine, make_url
+from sqlalchemy import URL, Connection, Engine, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError
 from sqlmodel import Session
 
 from infra.stores.sqlite import READ_ONLY, SqliteLocks, migration_lock, sqlite_engine
-from tiltyard.errors import BadInput, EnvironmentFailed
+from tiltyard.errors import BadInput
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -71,15 +68,15 @@ def _parsed(url: str) -> URL:
     return parsed
 
 
+def newest_revision() -> str:
+    """The schema that this program works with: migrations are named by their revision, in order."""
+    return max(file.name for file in (MIGRATIONS / "versions").glob("*.py")).partition("_")[0]
+
+
 def _migrate(connection: Connection) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    try:
-        command.upgrade(config, "head")
-    except CommandError as error:
-        raise EnvironmentFailed(
-            f"{connection.engine.url.database} was made by a newer version of Tiltyard ({error}); "
-            "update Tiltyard, or choose another data folder"
-        ) from error
+    made = inspect(connection).has_table("alembic_version")
+    recorded = connection.scalars(text("SELECT version_num FROM alembic_version")).all() if made else []
+    if recorded != [newest_revision()]:
+        from infra.stores.migration import upgrade
+
+        upgrade(connection, MIGRATIONS)

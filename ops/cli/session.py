@@ -8,7 +8,7 @@ from pathlib import Path
 
 from infra.local.stack import bring_up, stay_up
 from ops.cli.on_demand import stack_config
-from workers.bootstrap import open_ground
+from workers.bootstrap.ground import open_ground
 from workers.ground import Ground
 from workers.settings import Settings
 

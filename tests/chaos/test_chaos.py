@@ -29,7 +29,7 @@ from tiltyard.testing.rehearse import rehearse
 from tiltyard.trace import unpack
 from tiltyard.worlds.engine import Engine
 from tiltyard.worlds.registry import worlds
-from workers.bootstrap import open_ground
+from workers.bootstrap.ground import open_ground
 from workers.ground import Ground
 from workers.settings import Settings
 

@@ -2,6 +2,8 @@
 
 import importlib
 import pkgutil
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +11,12 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import text
 from sqlmodel import SQLModel, select
 
 import infra.stores
-from infra.stores.database import Database, open_database
+from infra.stores.database import MIGRATIONS, Database, newest_revision, open_database
 from infra.stores.world_tables import NamespaceTable
 from tiltyard.errors import BadInput, EnvironmentFailed
 
@@ -117,3 +120,27 @@ def test_a_database_of_a_newer_version_is_left_alone(database: Database) -> None
         session.connection().execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(EnvironmentFailed, match="newer version"):
         open_database(str(database.engine.url))
+
+
+def test_the_newest_revision_is_the_one_that_alembic_ends_at() -> None:
+    assert ScriptDirectory(str(MIGRATIONS)).get_current_head() == newest_revision()
+
+
+def test_a_database_of_an_older_version_is_migrated(database: Database) -> None:
+    with database.transaction() as session:
+        session.connection().execute(text("UPDATE alembic_version SET version_num = '0001'"))
+        for table in ("turn", "journal", "outcome", "episode"):
+            session.connection().execute(text(f"DROP TABLE IF EXISTS {table}"))
+    again = open_database(str(database.engine.url))
+    with again.reading() as session:
+        assert session.connection().scalar(text("SELECT version_num FROM alembic_version")) == newest_revision()
+        assert session.connection().scalar(text("SELECT count(*) FROM episode")) == 0
+    again.close()
+
+
+def test_an_up_to_date_database_is_opened_without_alembic(database: Database) -> None:
+    """Every command opens one, and Alembic costs more time than the rest of it."""
+    opens = f"from infra.stores.database import open_database; open_database({str(database.engine.url)!r}).close()"
+    told = "import sys; sys.exit(' '.join(name for name in sys.modules if name.startswith('alembic')))"
+    done = subprocess.run([sys.executable, "-c", f"{opens}; {told}"], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""

@@ -6,7 +6,7 @@ import pytest
 
 from infra.local.stack import bring_up, take_down
 from ops.cli.on_demand import stack_config
-from workers.bootstrap import open_ground
+from workers.bootstrap.ground import open_ground
 from workers.ground import Ground
 from workers.settings import Settings
 
