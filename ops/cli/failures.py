@@ -1,23 +1,41 @@
 """The one place where an error becomes a message and an exit code.
 
-0 done · 1 done and below the asked threshold · 2 wrong use or bad input · 3 the environment failed · 130 Ctrl-C.
+0 done · 1 done and below the asked threshold · 2 wrong use or bad input · 3 the environment failed · 130 Ctrl-C ·
+141 the reader of a pipe left before all was said.
 """
 
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
+from ops.cli.visible import visible
 from tiltyard.errors import BadInput, TiltyardError
 
-DONE, BELOW, WRONG_USE, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, BELOW, WRONG_USE, FAILED, INTERRUPTED, UNREAD = 0, 1, 2, 3, 130, 141
+"""``UNREAD`` is what a shell says of a program that SIGPIPE ended."""
 
 
 class Crashed(Exception):
     """An error that nobody expected, already written to a log."""
+
+
+class Unread(Exception):
+    """The reader of our output has left. Not an ``OSError``: click would end the program with its own code."""
+
+
+@contextmanager
+def pipes_told() -> Iterator[None]:
+    """Turn a broken pipe into ``Unread``."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise Unread from error
 
 
 def report(error: BaseException) -> int:
@@ -25,13 +43,13 @@ def report(error: BaseException) -> int:
     match error:
         case click.exceptions.Exit():
             return error.exit_code
-        case BrokenPipeError():  # the reader of a pipe has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return DONE
+        case Unread():
+            _read_by_nobody()
+            return UNREAD
         case KeyboardInterrupt() | click.Abort():
             return INTERRUPTED
         case click.ClickException():
-            error.show()
+            _say_click(error)
             return WRONG_USE
         case BadInput():
             _say(_told(error))
@@ -39,7 +57,14 @@ def report(error: BaseException) -> int:
         case TiltyardError() | Crashed():
             _say(f"error: {error}")
             return FAILED
-    raise error
+    _say(f"error: {crash(error, None)}")
+    return FAILED
+
+
+def _read_by_nobody() -> None:
+    """Let go of the pipe, or the interpreter complains of it once more when it ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _told(error: BadInput) -> str:
@@ -47,20 +72,26 @@ def _told(error: BadInput) -> str:
     return f"error: {where}{error.message}" + (f"\n  to mend it: {error.fix}" if error.fix else "")
 
 
+def _say_click(error: click.ClickException) -> None:
+    with suppress(OSError):
+        error.show()
+
+
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    with suppress(OSError):  # nobody reads standard error: the exit code must do
+        print(visible(text), file=sys.stderr, flush=True)
 
 
-def crash(error: Exception, log: Path | None) -> Crashed:
+def crash(error: BaseException, log: Path | None) -> Crashed:
     """Write the traceback to a log; what is left to say. Without a log that can be written, say it all."""
     told = "".join(traceback.format_exception(error))
-    kind = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}"
+    kind = f"{type(error).__name__}: {next(iter(str(error).splitlines()), 'no message')}"
     try:
         if log is None:
             raise FileNotFoundError("no data folder")
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("a") as file:
+        with log.open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {' '.join(sys.argv[1:])}\n{told}\n")
-    except OSError:
+    except (OSError, ValueError):
         return Crashed(f"unexpected: {kind}\n{told}")
     return Crashed(f"unexpected: {kind} (the whole story is in {log})")

@@ -1,5 +1,6 @@
 """The program ``tiltyard``. Commands are loaded when they are used, so that ``--help`` answers at once."""
 
+import io
 import sys
 from importlib import import_module, metadata
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import click
 
-from ops.cli.failures import Crashed, crash, report
+from ops.cli.failures import Crashed, Unread, crash, pipes_told, report
 from tiltyard.errors import TiltyardError
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -43,28 +44,45 @@ class Program(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        with pipes_told():  # help is printed here
+            return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
-        except (TiltyardError, click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            with pipes_told():
+                code = super().invoke(ctx)
+                sys.stdout.flush()
+                return code
+        except (TiltyardError, click.ClickException, click.exceptions.Exit, click.Abort, Unread):
             raise
         except Exception as error:
             raise _crashed(error, ctx.obj) from error
 
 
 def _crashed(error: Exception, home: Path | None) -> Crashed:
-    from workers.settings import Settings
-
     try:
-        return crash(error, Settings.from_environment(home).home / "logs" / "command.log")
-    except TiltyardError:  # the settings are wrong too
-        return crash(error, None)
+        from workers.settings import data_folder
+
+        log = data_folder(home) / "logs" / "command.log"
+    except Exception:  # whatever is wrong may be wrong here too: then there is no log
+        log = None
+    return crash(error, log)
+
+
+class Home(click.Path):
+    """A data folder. No name is not the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not str(value):
+            self.fail("the name is empty; name a folder, or leave the option out", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option(
     "--home",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Home(path_type=Path, file_okay=False),
     help="The data folder (default: TILTYARD_HOME, else the user's data folder).",
 )
 @click.version_option(metadata.version("tiltyard"), prog_name="tiltyard")
@@ -73,7 +91,7 @@ def program(ctx: click.Context, home: Path | None) -> None:
     """A durable training and evaluation ground for AI agents.
 
     Exit codes: 0 done, 1 done and below the asked threshold, 2 wrong use or bad input, 3 the environment
-    failed, 130 interrupted.
+    failed, 130 interrupted, 141 the reader of a pipe left.
     """
     ctx.obj = home
 
@@ -82,12 +100,15 @@ def run_program(arguments: list[str]) -> int:
     """Run one command line; its exit code."""
     try:
         return int(program.main(arguments, prog_name="tiltyard", standalone_mode=False) or 0)
-    except BaseException as error:  # rendered in one place; what is not ours is raised again there
+    except BaseException as error:  # rendered in one place
         return report(error)
 
 
 def main() -> None:
     """The entry point."""
+    for stream in (sys.stdout, sys.stderr):  # a locale that lacks a character is no reason to fail
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run_program(sys.argv[1:]))
 
 

@@ -6,9 +6,12 @@ With ``--json`` standard output carries only JSON objects, one a line.
 import functools
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from ops.cli.visible import visible, visible_cell
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -37,10 +40,10 @@ class Output:
             sys.stdout.write(canonical(value).decode("utf-8", "replace") + "\n")
             sys.stdout.flush()
 
-    def show(self, answer: "RenderableType") -> None:
-        """The answer for people: text or anything that rich can draw. Nothing with ``--json``."""
+    def show(self, answer: str) -> None:
+        """The answer for people, its control characters made visible. Nothing with ``--json``."""
         if not self.json:
-            self.console().print(answer, highlight=False, markup=False)
+            self.console().print(visible(answer), highlight=False, markup=False)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """The answer as a table; a column named with a leading ``#`` is aligned to the right.
@@ -48,6 +51,7 @@ class Output:
         Only the last column is folded: ids stay whole, for copying, also on a narrow terminal.
         """
         if not self.json:
+            rows = [tuple(map(visible_cell, row)) for row in rows]
             console = self.console()
             console.width = max(console.width, _least_width(columns, rows))
             with console.capture() as drawn:
@@ -55,15 +59,22 @@ class Output:
             sys.stdout.writelines(line.rstrip() + "\n" for line in drawn.get().splitlines())
 
     def note(self, text: str) -> None:
-        """A remark on what happens meanwhile."""
-        print(text, file=sys.stderr, flush=True)
+        """A remark on what happens meanwhile. That nobody reads it is no reason to stop."""
+        with suppress(BrokenPipeError):
+            print(visible(text), file=sys.stderr, flush=True)
 
     def console(self, *, errors: bool = False) -> "Console":
         """A console on one of the two streams."""
         from rich.console import Console
 
+        class OnPipe(Console):
+            """Raises ``BrokenPipeError`` as it is; rich would end the program."""
+
+            def on_broken_pipe(self) -> None:
+                raise  # what rich is handling
+
         stream = sys.stderr if errors else sys.stdout
-        return Console(file=stream, width=None if stream.isatty() else PIPE_COLUMNS, soft_wrap=not stream.isatty())
+        return OnPipe(file=stream, width=None if stream.isatty() else PIPE_COLUMNS, soft_wrap=not stream.isatty())
 
 
 def _least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
@@ -86,7 +97,7 @@ def drawn_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
             overflow="fold",
         )
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(visible_cell(cell)) for cell in row))
     return table
 
 

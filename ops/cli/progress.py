@@ -8,6 +8,7 @@ from typing import Protocol
 from rich.live import Live
 
 from ops.cli.output import Output, drawn_table
+from ops.cli.visible import visible
 from schemas.episode import EpisodeResult, EpisodeSpec
 from schemas.status import EpisodeStatus
 
@@ -80,7 +81,7 @@ class Board:
     def ended(self, result: EpisodeResult) -> None:
         self._rows.pop(result.episode_id, None)
         self._done += 1
-        self._live.console.print(ended_line(result), markup=False, highlight=False)
+        self._live.console.print(visible(ended_line(result)), markup=False, highlight=False)
         self._draw()
 
     def _draw(self) -> None:

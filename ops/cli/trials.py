@@ -43,7 +43,12 @@ async def play(home: Path | None, order: Order, out: Output) -> tuple[EpisodeRes
             _say_started(specs, out)
             return ()
         with progress(out, len(specs)) as shown:
-            results = await _with_ctrl_c(Batch(opened, out, shown), specs, order.jobs)
+            batch = Batch(opened, out, shown)
+            try:
+                results = await _with_ctrl_c(batch, specs, order.jobs)
+            except BrokenPipeError:
+                await _leave_unread(batch, len(specs))
+                raise
         show_results(out, results)
         return results
 
@@ -63,18 +68,25 @@ class Batch:
     def __init__(self, ground: Ground, out: Output, shown: Progress) -> None:
         self._ground, self._out, self._shown = ground, out, shown
         self.running: dict[str, EpisodeSpec] = {}
+        self.begun = 0
 
     async def play(self, specs: Sequence[EpisodeSpec], jobs: int) -> tuple[EpisodeResult, ...]:
-        """Play all, ``jobs`` at once; their results in the same order. Each is printed as JSON when it ends."""
+        """Play all, ``jobs`` at once; their results in the same order. Each is printed as JSON when it ends.
+
+        Starts no more when one cannot be played or printed; those that run go on.
+        """
         slots = asyncio.Semaphore(jobs)
         looking = asyncio.create_task(self._look())
+        trials = [asyncio.create_task(self._trial(spec, slots)) for spec in specs]
         try:
-            return tuple(await asyncio.gather(*(self._trial(spec, slots) for spec in specs)))
+            return tuple(await asyncio.gather(*trials))
         finally:
-            looking.cancel()
+            for task in (looking, *trials):
+                task.cancel()
 
     async def _trial(self, spec: EpisodeSpec, slots: asyncio.Semaphore) -> EpisodeResult:
         async with slots:
+            self.begun += 1
             self.running[spec.episode_id] = spec
             await self._ground.submit([spec])
             self._shown.started(spec)
@@ -92,9 +104,13 @@ class Batch:
                     self._shown.status(await self._ground.status(episode_id))
             await asyncio.sleep(POLL_S)
 
+    async def begin(self, spec: EpisodeSpec) -> None:
+        """Have an episode begun whose start may have been cut short."""
+        await self._ground.submit([spec])
+
     async def pause(self, spec: EpisodeSpec) -> None:
         """Pause an episode and wait until it holds, or has ended by itself."""
-        await self._ground.submit([spec])  # the interrupt may have come just before its start
+        await self.begin(spec)
         with suppress(BadInput):  # it has ended meanwhile
             await self._ground.pause(spec.episode_id)
         while True:
@@ -110,6 +126,16 @@ class Batch:
 
     def note(self, text: str) -> None:
         self._out.note(text)
+
+
+async def _leave_unread(batch: Batch, total: int) -> None:
+    """Nobody reads the results: what runs goes on, nothing more is started, and both are said."""
+    running = tuple(batch.running.values())
+    for spec in running:
+        await batch.begin(spec)
+    batch.note(f"nobody reads the results any more: {total - batch.begun} of {total} trials were not started")
+    for spec in running:
+        batch.note(f"tiltyard episodes watch {spec.episode_id}")
 
 
 class Interrupts:

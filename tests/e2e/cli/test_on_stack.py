@@ -75,6 +75,22 @@ def test_several_trials_are_json_lines_and_a_mean(stack_cli: Cli) -> None:
     assert "below 0.1" in text.err
 
 
+def test_a_run_whose_reader_leaves_says_what_it_did_not_start(stack_cli: Cli) -> None:
+    trials = ("run", TASK, "--policy", "do_nothing", "--repeat", "40", "--jobs", "1", "--json")
+    with stack_cli.start(*trials) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert json.loads(running.stdout.readline())["end"] == "gave_up"
+        running.stdout.close()
+        said = running.stderr.read()
+    assert running.returncode == 141, said
+    found = re.search(r"(\d+) of 40 trials were not started", said)
+    assert found is not None, said
+    assert int(found[1]) > 0
+    listed = stack_cli("episodes", "list", "--json").objects
+    assert sum(one["policy"] == "do_nothing" for one in listed) >= 40 - int(found[1])
+
+
 def test_a_detached_episode_is_listed_and_watched_to_its_end(stack_cli: Cli) -> None:
     started = stack_cli("run", TASK, "--policy", "handoff", "--seed", "3", "--detach", "--json").object
     watched = stack_cli("episodes", "watch", started["episode_id"], "--json").object

@@ -1,16 +1,18 @@
 """Commands that need no stack start none; and what every command keeps to."""
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ops.cli.main import COMMANDS
-from tests.e2e.cli.cli_calls import Cli
+from tests.e2e.cli.cli_calls import PROGRAM, Cli
 
 HEAVY = ("pydantic", "temporalio", "grpc", "sqlalchemy", "rich", "jinja2", "yaml")
 
@@ -156,16 +158,34 @@ def test_an_unforeseen_error_is_one_line_and_a_log(cli: Cli) -> None:
     assert "Traceback" in (cli.home / "logs" / "command.log").read_text()
 
 
-def test_a_reader_that_leaves_early_is_no_error(cli: Cli) -> None:
-    command = f"{cli_program()} tasks list | head -1"
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command], env=cli.environment, capture_output=True, text=True
-    )
-    assert done.stderr == ""
+@pytest.mark.parametrize(
+    "command", [("tasks", "list"), ("tasks", "list", "--json"), ("policies", "list"), ("--help",)]
+)
+def test_a_reader_that_has_left_is_141_and_no_word(cli: Cli, command: tuple[str, ...]) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run([PROGRAM, *command], env=cli.environment, stdout=write_end, stderr=subprocess.PIPE)
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
-def cli_program() -> Path:
-    return Path(sys.executable).parent / "tiltyard"
+def test_nobody_reads_the_message(cli: Cli) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    for command, code in ((("tasks", "show", "nothing"), 2), (("frobnicate",), 2)):
+        assert subprocess.run([PROGRAM, *command], env=cli.environment, stderr=write_end).returncode == code
+    os.close(write_end)
+
+
+def test_settings_out_of_range_are_wrong_use_of_every_command(cli: Cli) -> None:
+    wrong = replace(cli, settings=(("TILTYARD_JANITOR_S", "1e300"),))
+    for command in (("status",), ("doctor",), ("up",), ("logs",)):
+        assert "error: TILTYARD_JANITOR_S: '1e300' is not a number" in wrong(*command, code=2).err
+
+
+def test_an_empty_name_is_no_data_folder(cli: Cli) -> None:
+    said = cli("--home", "", "status", code=2)
+    assert "'--home': the name is empty" in said.err
 
 
 def test_version(cli: Cli) -> None:

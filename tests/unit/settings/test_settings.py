@@ -1,0 +1,52 @@
+"""Whatever the environment holds, the settings are usable or the message names the variable."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tiltyard.errors import BadInput
+from workers.settings import ENVIRONMENT, Settings, data_folder
+
+SECONDS = sorted(name for name in ENVIRONMENT if name.endswith("_S"))
+
+
+@pytest.mark.parametrize("variable", SECONDS)
+@pytest.mark.parametrize("value", ["1e300", "inf", "nan", "-1", "0", "1e-9", "five", "0x10", "9" * 500, "86401"])
+def test_a_number_out_of_range_names_the_variable(variable: str, value: str) -> None:
+    with pytest.raises(BadInput, match=rf"^{variable}: .* is not a number of seconds from [\d.]+ to \d+") as raised:
+        Settings.from_environment(environment={variable: value})
+    assert len(str(raised.value)) < 250
+
+
+@pytest.mark.parametrize("variable", SECONDS)
+def test_the_ranges_are_those_that_are_documented(variable: str) -> None:
+    least, most = ENVIRONMENT[variable].rpartition("; ")[2].rstrip(")").split(" to ")
+    for value in (least, most):
+        Settings.from_environment(environment={variable: value})
+    with pytest.raises(BadInput, match=f"from {least} to {most}"):
+        Settings.from_environment(environment={variable: "-1"})
+
+
+@given(st.dictionaries(st.sampled_from(sorted(ENVIRONMENT)), st.text(max_size=20)))
+@example({"TILTYARD_LOSSY": "9" * 5000 + ":0.1"})
+@example({"TILTYARD_LOSSY": "7:nan"})
+@example({"TILTYARD_HOME": "~no-such-user-here"})
+@example({"TILTYARD_HOME": "x" * 300})
+@example({"TILTYARD_HOME": "x/" * 3000})
+def test_any_environment_is_settings_or_bad_input(environment: dict[str, str]) -> None:
+    usable = {name: value.replace("\0", "") for name, value in environment.items()}  # no environment holds a NUL
+    named = ""
+    try:
+        Settings.from_environment(environment=usable)
+    except BadInput as error:
+        named = error.field
+    assert named in ("", *ENVIRONMENT)
+
+
+def test_a_circle_of_links_is_no_data_folder(tmp_path: Path) -> None:
+    circle = tmp_path / "circle"
+    circle.symlink_to(circle)
+    with pytest.raises(BadInput, match="--home: "):
+        data_folder(circle)
