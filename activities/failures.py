@@ -14,6 +14,7 @@ from tiltyard.errors import (
     Fenced,
     GraderFailed,
     NotPristine,
+    NotSettled,
     PolicyFailed,
     Replaced,
     TiltyardError,
@@ -21,6 +22,7 @@ from tiltyard.errors import (
 
 RETRYABLE: dict[type[TiltyardError], bool] = {
     NotPristine: False,  # a template that has changed stays changed
+    NotSettled: False,  # a refusal is recorded, and stays
     EnvironmentFailed: True,  # the environment may come back
     Replaced: True,  # the attempt that took the token does the work; this one only makes room
     Fenced: False,

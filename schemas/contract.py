@@ -8,6 +8,9 @@ from schemas.base import JsonObject, Model
 
 ChangeKind = Literal["created", "updated", "deleted"]
 
+MAX_COUNT = 1_000_000
+"""The largest number of rows, effects, jobs or calls that a contract or a rule may name, and the largest weight."""
+
 OPERATION_OF = "operation_of"
 """Key of a stand-in value: ``{operation_of: TOOL}`` equals the operation id of any call of TOOL that the agent
 made. It may stand for a whole value of ``ExpectedChange.fields`` and of ``AnswerContract.accept``, since the agent
@@ -28,7 +31,7 @@ class ExpectedChange(Model):
     fields: JsonObject = {}
     after: JsonValue = None
     may_change: tuple[str, ...] = ()
-    count: int = Field(default=1, ge=1)
+    count: int = Field(default=1, ge=1, le=MAX_COUNT)
 
 
 class Outcome(Model):
@@ -58,8 +61,8 @@ class ReceiptContract(_ContractBase):
 
     kind: Literal["receipts"] = "receipts"
     tool: str
-    at_least: int = Field(default=0, ge=0)
-    at_most: int = Field(default=1, ge=0)
+    at_least: int = Field(default=0, ge=0, le=MAX_COUNT)
+    at_most: int = Field(default=1, ge=0, le=MAX_COUNT)
     operation_id_required: bool = False
 
 
@@ -106,7 +109,7 @@ class DrainContract(_ContractBase):
 
     kind: Literal["drain"] = "drain"
     idle_passes: bool = True
-    jobs_left: int = Field(default=0, ge=0)
+    jobs_left: int = Field(default=0, ge=0, le=MAX_COUNT)
 
 
 class ProcessContract(_ContractBase):
@@ -153,8 +156,8 @@ class ProcessRule(Model):
     before: CallMatch | None = None
     if_done: CallMatch | None = None
     fields: tuple[str, ...] = ()
-    n: int = Field(default=1, ge=1)
-    weight: float = Field(default=1.0, gt=0)
+    n: int = Field(default=1, ge=1, le=MAX_COUNT)
+    weight: float = Field(default=1.0, gt=0, le=MAX_COUNT)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

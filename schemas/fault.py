@@ -5,6 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from schemas.base import Model
+from schemas.span import VirtualS
 
 FaultKind = Literal["commit_then_drop", "drop_before_commit", "delay", "error_status"]
 
@@ -23,10 +24,10 @@ class Fault(Model):
 
     tool: str
     kind: FaultKind
-    nth: int | None = Field(default=None, ge=1)
-    from_s: int = Field(default=0, ge=0)
-    until_s: int | None = Field(default=None, ge=0)
-    delay_s: int = Field(default=0, ge=0)
+    nth: int | None = Field(default=None, ge=1, le=1_000_000)
+    from_s: VirtualS = 0
+    until_s: VirtualS | None = None
+    delay_s: VirtualS = 0
     code: str = "unavailable"
     message: str = "the service is unavailable"
 

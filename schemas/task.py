@@ -7,7 +7,13 @@ from pydantic import Field, JsonValue, model_validator
 from schemas.base import JsonObject, Model, digest_of
 from schemas.contract import AuthorisationContract, Contract, ProcessRule
 from schemas.fault import Fault
+from schemas.span import LONGEST_S, RealS, VirtualS
 from schemas.world import TemplateRef
+
+MAX_TOOL_CALLS = 1_000_000
+"""Tool calls that a task may allow one episode."""
+
+MAX_TOKENS = 10**12
 
 WAIT = "wait"
 """The engine's tool that advances a world's clock; every world has it."""
@@ -17,19 +23,19 @@ class Limits(Model):
     """Budgets of one episode. Seconds named ``virtual_s`` are the world's, all others are real."""
 
     turns: int = Field(default=40, ge=1, le=100_000)
-    tool_calls: int = Field(default=200, ge=1)
-    tokens: int | None = Field(default=None, ge=1)
-    virtual_s: int | None = Field(default=None, ge=1)
-    wall_s: float = Field(default=3600, gt=0)
-    turn_s: float = Field(default=120, gt=0, description="a policy's time for one decision")
-    answer_s: float = Field(default=86_400, gt=0, description="how long a question waits for an answer")
-    observation_bytes: int = Field(default=65_536, ge=256)
+    tool_calls: int = Field(default=200, ge=1, le=MAX_TOOL_CALLS)
+    tokens: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
+    virtual_s: int | None = Field(default=None, ge=1, le=LONGEST_S)
+    wall_s: RealS = 3600
+    turn_s: RealS = Field(default=120, description="a policy's time for one decision")
+    answer_s: RealS = Field(default=86_400, description="how long a question waits for an answer")
+    observation_bytes: int = Field(default=65_536, ge=256, le=2**24)
 
 
 class Settle(Model):
     """Wait for background work before the seal, up to ``limit_s`` virtual seconds; 0 is not at all."""
 
-    limit_s: int = Field(default=0, ge=0)
+    limit_s: VirtualS = 0
 
 
 class Step(Model):
@@ -63,17 +69,17 @@ class Reference(Model):
     """
 
     name: str = "reference"
-    tokens: int = Field(default=0, ge=0)
-    virtual_s: int = Field(default=0, ge=0)
+    tokens: int = Field(default=0, ge=0, le=MAX_TOKENS)
+    virtual_s: VirtualS = 0
     steps: tuple[Step, ...] = Field(min_length=1)
 
 
 class Weights(Model):
     """Weights of completion, process and efficiency; they sum to 1, and process stays within 0.20 to 0.30."""
 
-    completion: float = 0.55
+    completion: float = Field(default=0.55, ge=0, le=1)
     process: float = Field(default=0.25, ge=0.20, le=0.30)
-    efficiency: float = 0.20
+    efficiency: float = Field(default=0.20, ge=0, le=1)
 
     @model_validator(mode="after")
     def _sum(self) -> Self:

@@ -1,8 +1,7 @@
 """A tool as policies see it: one schema for prompting, parsing and calling."""
 
-from pydantic import Field
-
 from schemas.base import JsonObject, Model, digest_of
+from schemas.span import VirtualS
 
 
 class ToolSpec(Model):
@@ -16,7 +15,7 @@ class ToolSpec(Model):
     description: str
     parameters: JsonObject
     writes: bool = False
-    cost_s: int = Field(default=1, ge=0)
+    cost_s: VirtualS = 1
 
     @property
     def digest(self) -> str:

@@ -7,6 +7,9 @@ from pydantic import Field, JsonValue
 from schemas.base import JsonObject, Model
 from schemas.fault import Fault
 
+TOO_MANY_JOBS = "too_many_jobs"
+"""The code of a call that met more due jobs than one call may run: time has stood still with them."""
+
 SYSTEM = "~"
 """Collections whose name starts with this hold the engine's own rows: clock, jobs, receipts, counters."""
 

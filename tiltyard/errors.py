@@ -6,6 +6,7 @@ TiltyardError
 │   └── BadPolicy         a policy's name, command or source
 ├── EnvironmentFailed     the ground's: nothing is said about the policy (exit code 3)
 │   ├── WorldUnreachable  no reply until the deadline; the same delivery may be sent again
+│   ├── NotSettled        the world refused the harness's own wait before the seal
 │   ├── NotPristine       a namespace's digest differs from a pristine one: quarantined
 │   └── StackFailed       the embedded stack did not come up
 ├── Fenced                the caller has been sealed or replaced: stop
@@ -53,6 +54,10 @@ class WorldUnreachable(EnvironmentFailed):
 
 class NotPristine(EnvironmentFailed):
     """A namespace or template is not as it was made; it has been quarantined."""
+
+
+class NotSettled(EnvironmentFailed):
+    """The wait before the seal was refused, which no task and no agent can bring about."""
 
 
 class StackFailed(EnvironmentFailed):

@@ -7,9 +7,9 @@ from schemas.evidence import Evidence, Reading
 from schemas.journal import TurnRecord
 from schemas.slice import CloseReport, CloseRequest
 from schemas.task import WAIT, Task
-from schemas.world import DeliveryRequest, Facts
+from schemas.world import TOO_MANY_JOBS, DeliveryRequest, Facts
 from tiltyard.episode.delivery import Reconciler, delivery_id
-from tiltyard.errors import Fenced
+from tiltyard.errors import Fenced, NotSettled
 from tiltyard.ports import Journal, Objects, Policies, World
 from tiltyard.trace import Trace, pack
 
@@ -34,7 +34,10 @@ class Closer:
         self._load_task = load_task
 
     async def close(self, request: CloseRequest) -> CloseReport:
-        """Settle, seal, drain and collect. Raises ``WorldUnreachable``; a repeat goes on where it stopped."""
+        """Settle, seal, drain and collect. A repeat goes on where it stopped.
+
+        Raises ``WorldUnreachable`` and ``NotSettled``.
+        """
         task = await self._load_task(request.spec.task_digest)
         episode_id = request.spec.episode_id
         namespace, generation = request.lease.namespace, request.lease.generation
@@ -72,9 +75,11 @@ class Closer:
             arguments={"seconds": limit_s},
         )
         try:
-            await self._reconciler.deliver(settle)
+            reply, _ = await self._reconciler.deliver(settle)
         except Fenced:
             return  # an earlier attempt has sealed: it had settled before
+        if reply.shown.status != "ok" and reply.shown.code != TOO_MANY_JOBS:
+            raise NotSettled(f"the wait before the seal was refused: {reply.shown.code}: {reply.shown.message}")
 
 
 def read_in_flight(turns: Sequence[TurnRecord], facts: Facts, episode_id: str) -> dict[str, Reading]:

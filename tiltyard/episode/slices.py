@@ -15,6 +15,7 @@ from schemas.episode import End
 from schemas.journal import TurnRecord, Writer
 from schemas.observation import Observation
 from schemas.slice import MAX_REASON, CallRef, Ending, SliceReport, SliceRequest
+from schemas.span import LONGEST_S
 from schemas.task import WAIT, Task
 from schemas.tool import ToolSpec
 from schemas.world import DeliveryRequest
@@ -30,9 +31,6 @@ from tiltyard.errors import (
     WorldUnreachable,
 )
 from tiltyard.ports import Journal, OpenPolicy, Policies, World
-
-MAX_WAIT_S = 366 * 86_400
-"""The longest wait that a world accepts."""
 
 Committed = Callable[[str], None]
 """Told the episode's id after a call took effect and before anything of it is journalled; used by drills."""
@@ -290,5 +288,5 @@ def _real_wait_s(now: _Slice, ref: CallRef, call: Call) -> int:
     if now.task.waiting != "real" or call.tool != WAIT or now.request.waited == ref:
         return 0
     seconds = call.arguments.get("seconds")
-    acceptable = isinstance(seconds, int) and not isinstance(seconds, bool) and 0 < seconds <= MAX_WAIT_S
+    acceptable = isinstance(seconds, int) and not isinstance(seconds, bool) and 0 < seconds <= LONGEST_S
     return seconds if acceptable and isinstance(seconds, int) else 0

@@ -7,17 +7,16 @@ from typing import Annotated
 from pydantic import Field
 
 from schemas.base import JsonObject
+from schemas.span import LONGEST_S
 from tiltyard.errors import BadInput, Refused
 from tiltyard.worlds.kit import WorldKind, tool
 from tiltyard.worlds.state import DraftState
-
-LONGEST_WAIT_S = 366 * 86_400
 
 
 @tool(cost_s=0)
 def wait(
     state: DraftState,
-    seconds: Annotated[int, Field(ge=1, le=LONGEST_WAIT_S, description="How long to wait, in seconds.")],
+    seconds: Annotated[int, Field(ge=1, le=LONGEST_S, description="How long to wait, in seconds.")],
 ) -> int:
     """Wait. Time passes, and whatever falls due meanwhile happens."""
     return seconds  # the engine moves the clock by it, in transactions of their own

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 
+from schemas.span import CLOCK_END_S
 from schemas.world import Job as JobRow
 from tiltyard.errors import Refused
 from tiltyard.worlds.draft import NOW, Draft
@@ -41,7 +42,7 @@ def _end(draft: Draft, job: JobRow, state: str, error: str = "") -> None:
 
 
 class Clock:
-    """Moves one draft's clock. ``jobs_run`` counts towards ``MAX_JOBS``."""
+    """Moves one draft's clock, up to ``CLOCK_END_S``. ``jobs_run`` counts towards ``MAX_JOBS``."""
 
     def __init__(self, draft: Draft, kinds: Mapping[str, Job], jobs_run: int = 0) -> None:
         self._draft, self._kinds, self.jobs_run = draft, kinds, jobs_run
@@ -70,9 +71,10 @@ class Clock:
         return self.jobs_run >= MAX_JOBS and bool(self._due(target_s))
 
     def _due(self, target_s: int) -> list[JobRow]:
-        return [job for job in pending(self._draft) if job.due_s <= target_s]
+        return [job for job in pending(self._draft) if job.due_s <= min(target_s, CLOCK_END_S)]
 
     def _move(self, to_s: int, cause: Cause) -> None:
+        to_s = min(to_s, CLOCK_END_S)
         if to_s > self._draft.now_s:
             self._draft.save(cause, CLOCK, NOW, to_s)
 

@@ -7,7 +7,8 @@ from pydantic import BaseModel
 
 from schemas.base import JsonValue, canonical
 from schemas.fault import Fault
-from schemas.world import DeliveryReply, DeliveryRequest, Receipt, Shown
+from schemas.span import CLOCK_END_S
+from schemas.world import TOO_MANY_JOBS, DeliveryReply, DeliveryRequest, Receipt, Shown
 from tiltyard.errors import BadInput, Refused
 from tiltyard.worlds import faults
 from tiltyard.worlds.arguments import OPERATION_ID, arguments_digest, operation_of, parse, values
@@ -21,9 +22,9 @@ from tiltyard.worlds.store import OpenWait
 
 log = logging.getLogger(__name__)
 
-TOO_MANY_JOBS = Shown(
+STANDS_STILL = Shown(
     status="error",
-    code="too_many_jobs",
+    code=TOO_MANY_JOBS,
     message=f"more than {MAX_JOBS} background jobs fell due; time stands still until you call again",
 )
 
@@ -44,7 +45,7 @@ def execute(draft: Draft, kind: WorldKind, request: DeliveryRequest) -> Executed
     fault = faults.draw(draft, cause)
     clock = Clock(draft, kind.jobs)
     if not clock.advance(draft.now_s + tool.spec.cost_s, cause):
-        return Executed(reply_of(draft, cause, first, TOO_MANY_JOBS, fault), None)
+        return Executed(reply_of(draft, cause, first, STANDS_STILL, fault), None)
     shown = faults.shown_instead(fault) or _call(draft, kind, tool, cause, request)
     if isinstance(shown, int):
         return Executed(None, _open_wait(draft, first, shown, fault))
@@ -95,7 +96,7 @@ def _call(draft: Draft, kind: WorldKind, tool: Tool, cause: Cause, request: Deli
         return parsed
     state = DraftState(draft, cause, kind.jobs)
     if tool is wait:
-        return int(wait.run(state, **values(tool, parsed)))
+        return _seconds(draft, **values(tool, parsed))
     operation_id = operation_of(tool, parsed)
     earlier = state.receipt(operation_id) if operation_id else None
     if earlier is not None:
@@ -104,6 +105,15 @@ def _call(draft: Draft, kind: WorldKind, tool: Tool, cause: Cause, request: Deli
     if operation_id and shown.status == "ok":
         _keep_receipt(draft, cause, tool, parsed, operation_id, shown.content)
     return shown
+
+
+def _seconds(draft: Draft, seconds: int) -> Shown | int:
+    """How long to wait, unless the clock ends before."""
+    left_s = CLOCK_END_S - draft.now_s
+    if seconds <= left_s:
+        return seconds
+    message = f"seconds: the world's clock ends at {CLOCK_END_S} s; wait at most {left_s} more, or give up"
+    return Shown(status="error", code="bad_arguments", message=message)
 
 
 def _again(earlier: Receipt, tool: Tool, parsed: BaseModel) -> Shown:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from schemas.base import JsonValue
+from schemas.span import LONGEST_S
 from schemas.world import SYSTEM, LedgerRow
 
 CLOCK = SYSTEM + "clock"
@@ -22,6 +23,10 @@ RECEIPTS = SYSTEM + "receipts"
 SEQUENCES = SYSTEM + "sequences"
 FAULTS = SYSTEM + "faults"
 """Logical calls counted by tool: what a fault plan's ``nth`` refers to."""
+
+
+LONGEST_DELAY_S = 10 * LONGEST_S
+"""How far ahead a job may be scheduled: ten years."""
 
 
 class RowKey(NamedTuple):

@@ -10,11 +10,8 @@ from schemas.world import Job as JobRow
 from tiltyard.errors import Refused
 from tiltyard.worlds.draft import Draft
 from tiltyard.worlds.kit import EntityT, Job
-from tiltyard.worlds.rows import JOBS, RECEIPTS, SEQUENCES, Cause
+from tiltyard.worlds.rows import JOBS, LONGEST_DELAY_S, RECEIPTS, SEQUENCES, Cause
 from tiltyard.worlds.template_reader import job_id
-
-LONGEST_DELAY_S = 10 * 366 * 86_400
-"""How far ahead a job may be scheduled: ten years."""
 
 JOB_SEQUENCE = "~jobs"
 

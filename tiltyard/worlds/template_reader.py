@@ -8,7 +8,7 @@ from schemas.base import JsonValue, canonical
 from schemas.world import SYSTEM, Job, TemplateRef
 from tiltyard.errors import BadInput
 from tiltyard.worlds.kit import Template, WorldKind, template_digest
-from tiltyard.worlds.rows import JOBS, decoded
+from tiltyard.worlds.rows import JOBS, LONGEST_DELAY_S, decoded
 
 CACHED_TEMPLATES = 32
 
@@ -105,11 +105,11 @@ def _checked(kind: WorldKind, template: Template) -> Template:
                 fix=f"choose a name that does not start with {SYSTEM}",
             )
     for job, _, due_s in template.jobs:
-        if job not in kind.jobs or due_s < 1:
+        if job not in kind.jobs or not 1 <= due_s <= LONGEST_DELAY_S:
             known = ", ".join(sorted(kind.jobs)) or "none"
             raise BadInput(
                 f"a template of {kind.name} has the job {job} due at {due_s} s",
                 field="template.jobs",
-                fix=f"jobs are due at 1 s or later; the world's jobs are: {known}",
+                fix=f"jobs are due at 1 to {LONGEST_DELAY_S} s; the world's jobs are: {known}",
             )
     return template

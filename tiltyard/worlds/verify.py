@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from schemas.verify import Case, CaseResult, CaseStep, Mismatch, VerifyReport
-from schemas.world import DeliveryRequest, Facts, Lease, LeaseRequest, Owner, Shown, TemplateRef
+from schemas.world import TOO_MANY_JOBS, DeliveryRequest, Facts, Lease, LeaseRequest, Owner, Shown, TemplateRef
 from tiltyard.errors import BadInput
 from tiltyard.testing.memory_worlds import MemoryWorlds
 from tiltyard.worlds.builtin import with_engine_tools
@@ -22,7 +22,7 @@ from tiltyard.worlds.registry import worlds
 from tiltyard.worlds.rows import decoded
 
 DATA_FILE = "db.json"
-BREAKDOWNS = ("tool_failed", "too_many_jobs")
+BREAKDOWNS = ("tool_failed", TOO_MANY_JOBS)
 """Codes that say that the world broke down. No case expects that: it is not a refusal."""
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from schemas.world import DeliveryReply, DeliveryRequest, Shown
 from tiltyard.worlds.clock import Clock
 from tiltyard.worlds.draft import Draft
-from tiltyard.worlds.execution import TOO_MANY_JOBS, cause_of
+from tiltyard.worlds.execution import STANDS_STILL, cause_of
 from tiltyard.worlds.faults import TIMEOUT
 from tiltyard.worlds.kit import WorldKind
 from tiltyard.worlds.store import Delivery, OpenWait
@@ -32,7 +32,7 @@ def _reply(draft: Draft, delivery_id: str, wait: OpenWait, reached: bool) -> Del
     now_s = draft.now_s
     shown = Shown(status="ok", content={"now_s": now_s, "waited_s": now_s - wait.started_at_s})
     if not reached:
-        shown = TOO_MANY_JOBS
+        shown = STANDS_STILL
     return DeliveryReply(
         delivery_id=delivery_id,
         shown=TIMEOUT if wait.fault == "commit_then_drop" else shown,

@@ -1,5 +1,6 @@
 """What a world's author can get wrong, and what the engine makes of it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tiltyard.testing.memory_worlds import MemoryWorlds
 from tiltyard.testing.tally_world import TALLY, Tally
 from tiltyard.worlds.engine import Engine
 from tiltyard.worlds.kit import State, Template, Tool, WorldKind, tool
+from tiltyard.worlds.rows import LONGEST_DELAY_S
 from tiltyard.worlds.template_reader import CACHED_TEMPLATES, Templates
 
 
@@ -125,6 +127,13 @@ def test_a_row_that_is_no_json_text_is_named_when_the_template_is_made(
         Template.of(collections, jobs)
     assert (caught.value.field, bool(caught.value.fix)) == (f"template: {named}", True)
     assert Template.of({"things": {"a": "whole \U0001f600"}}).digest
+
+
+@pytest.mark.parametrize("due_s", [0, LONGEST_DELAY_S + 1])
+def test_a_template_s_jobs_are_due_within_reach(due_s: int) -> None:
+    kind = replace(TALLY, template=lambda name, params: Template.of({}, (("break_due", {}, due_s),)))
+    with pytest.raises(BadInput, match=f"due at {due_s} s"):
+        Engine({"tally": kind}, MemoryWorlds()).lease(lease_request())
 
 
 def test_templates_are_loaded_once_and_not_all_of_them_are_kept() -> None:

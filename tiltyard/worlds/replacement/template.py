@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from schemas.base import JsonObject
+from schemas.span import LONGEST_S
 from tiltyard.errors import BadInput
 from tiltyard.worlds.kit import Entity, Template
 from tiltyard.worlds.replacement.bystanders import bystanders
@@ -21,7 +22,7 @@ from tiltyard.worlds.replacement.entities import (
     Ticket,
 )
 
-AfterS = Annotated[int, Field(ge=1, le=366 * 86_400)]
+AfterS = Annotated[int, Field(ge=1, le=LONGEST_S)]
 
 
 class StockParams(Entity):

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
+from schemas.span import LONGEST_S
 from tiltyard.worlds.kit import Refused, State, tool
 from tiltyard.worlds.replacement.entities import (
     Approval,
@@ -123,7 +124,7 @@ def add_note(state: State, ticket_id: TicketId, text: NoteText) -> Result:
 def schedule_callback(
     state: State,
     ticket_id: TicketId,
-    after_s: Annotated[int, Field(ge=60, le=366 * 86_400, description="In how many seconds.")],
+    after_s: Annotated[int, Field(ge=60, le=LONGEST_S, description="In how many seconds.")],
     note: NoteText,
 ) -> Result:
     """Have a ticket taken up again later: it is then open again, with the note added."""
