@@ -55,7 +55,7 @@ class Lease(Model):
     world: str
     template_digest: str
     tools_digest: str
-    state_digest: str = Field(description="digest over all system rows, equal to a pristine one")
+    state_digest: str = Field(description="digest of what the namespace was found to hold, equal to a pristine one")
 
 
 class DeliveryRequest(Model):

@@ -16,7 +16,10 @@ HELD = (NamespaceState.LEASED, NamespaceState.SEALED, NamespaceState.DRAINED)
 
 
 def state_digest(contents: Contents, template_digest: str) -> str:
-    """Digest over all that a namespace holds and the template under it."""
+    """Digest over all that a namespace holds, of whatever generation, and the template under it.
+
+    Pristine is one that holds nothing: the rows that the next episode starts with are the template's.
+    """
     return digest_of({**contents._asdict(), "template": template_digest})
 
 
@@ -45,6 +48,10 @@ class Leasing:
         """The generation of the next lease: it grows at every lease and at every seal."""
         return namespace.fence + 1
 
+    def pristine(self, found: str, reader: TemplateReader) -> bool:
+        """The check that what was found of a namespace is what is found of a new one (I4)."""
+        return found == state_digest(Contents(), reader.digest)
+
     def _try(
         self, request: LeaseRequest, kind: WorldKind, reader: TemplateReader, tools: Sequence[ToolSpec]
     ) -> Lease | None:
@@ -57,8 +64,9 @@ class Leasing:
                 self._desk.templates.forget(kind, request.template)
                 raise NotPristine(f"the template {request.template.name} of {kind.name} was changed in memory")
             namespace = tx.free_namespace() or tx.new_namespace()
-            leased = self._leased(namespace, request, reader, tools)
-            if tx.contents(namespace.name) == Contents():
+            found = state_digest(tx.contents(namespace.name), reader.digest)
+            if self.pristine(found, reader):
+                leased = self._leased(namespace, request, reader, tools, found)
                 tx.put_namespace(leased)
                 # Read again: a store that loses the new generation would let the last episode write.
                 if tx.namespace(namespace.name) == leased and leased.fence > namespace.fence:
@@ -69,7 +77,12 @@ class Leasing:
         return None
 
     def _leased(
-        self, namespace: Namespace, request: LeaseRequest, reader: TemplateReader, tools: Sequence[ToolSpec]
+        self,
+        namespace: Namespace,
+        request: LeaseRequest,
+        reader: TemplateReader,
+        tools: Sequence[ToolSpec],
+        found: str,
     ) -> Namespace:
         generation = self.next_generation(namespace)
         lease = Lease(
@@ -80,7 +93,7 @@ class Leasing:
             world=request.world,
             template_digest=reader.digest,
             tools_digest=tools_digest(tuple(tools)),
-            state_digest=state_digest(Contents(), reader.digest),
+            state_digest=found,
         )
         return Namespace(
             name=namespace.name,

@@ -15,8 +15,10 @@ from tiltyard.testing.tally_world import TALLY
 from tiltyard.worlds.custody import Custody
 from tiltyard.worlds.draft import Draft
 from tiltyard.worlds.engine import Engine
+from tiltyard.worlds.leasing import Leasing
 from tiltyard.worlds.rows import Partition
 from tiltyard.worlds.store import Namespace
+from tiltyard.worlds.template_reader import TemplateReader
 
 
 def end(bench: Bench) -> bool:
@@ -35,6 +37,16 @@ def used(bench: Bench) -> Bench:
     bench.call("remove", name="pears")
     bench.call("add_later", name="plums", after_s=1_000)
     bench.call("wait", seconds=10)
+    return bench
+
+
+def returned_with(table: str) -> Bench:
+    """A bench whose namespace was given back, and then the rows of one table appeared again."""
+    store = MemoryWorlds()
+    bench = used(Bench(store=store))
+    kept = getattr(store.snapshot(), table)
+    assert end(bench)
+    store.restore(store.snapshot()._replace(**{table: kept}))
     return bench
 
 
@@ -138,14 +150,24 @@ class TestSabotage:
         assert not end(bench)
         assert next_lease(bench).namespace != bench.lease.namespace
 
-    def test_rows_that_appear_in_a_free_namespace(self) -> None:
-        store = MemoryWorlds()
-        bench = Bench(store=store)
-        bench.call("add", name="plums")
-        kept = store.snapshot().rows
-        assert end(bench)
-        store.restore(store.snapshot()._replace(rows=kept))
+    @pytest.mark.parametrize("table", ["rows", "deliveries", "ledger"])
+    def test_rows_that_appear_in_a_free_namespace(self, table: str) -> None:
+        bench = returned_with(table)
         assert next_lease(bench).namespace != bench.lease.namespace
+
+    @pytest.mark.parametrize("table", ["rows", "deliveries", "ledger"])
+    def test_a_lease_carries_the_digest_of_what_was_found(self, table: str) -> None:
+        """With the check left out, the lease itself shows that its namespace was not pristine."""
+
+        class Careless(Leasing):
+            def pristine(self, found: str, reader: TemplateReader) -> bool:
+                return True
+
+        bench = returned_with(table)
+        bench.engine.leasing = Careless(bench.store, bench.engine.desk)
+        lease = next_lease(bench)
+        assert lease.namespace == bench.lease.namespace
+        assert lease.state_digest != bench.lease.state_digest
 
     def test_a_drain_that_is_left_out(self) -> None:
         bench = used(Bench())
