@@ -91,7 +91,7 @@ def spawn(argv: Sequence[str], log: Path, environment: Mapping[str, str]) -> "su
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            env={**_not_ours(os.environ), **environment},
+            env={**_not_ours(os.environ), **environment},  # noqa: TID251 handed on, not read
             start_new_session=True,
             preexec_fn=_dies_with(os.getpid()),
         )
@@ -123,4 +123,4 @@ def spawn_detached(argv: list[str], log: Path) -> int:
         (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    return os.posix_spawn(argv[0], argv, os.environ, file_actions=actions)
+    return os.posix_spawn(argv[0], argv, os.environ, file_actions=actions)  # noqa: TID251 handed on, not read
