@@ -1,7 +1,9 @@
 """Settings of every process. This is the only file that reads the environment."""
 
+import math
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Self
@@ -22,14 +24,35 @@ ENVIRONMENT = {
     "TILTYARD_TEMPORAL_ADDRESS": "host:port of the Temporal server; the embedded stack sets it",
     "TILTYARD_TEMPORAL_NAMESPACE": "the Temporal namespace (default: default)",
     "TILTYARD_TASK_QUEUE": "the task queue of the workers (default: tiltyard)",
-    "TILTYARD_CALL_DEADLINE_S": "how long one tool call is sent again while the world is out of reach (120)",
-    "TILTYARD_HEARTBEAT_S": "how soon a lost worker is noticed (5)",
-    "TILTYARD_SLICE_S": "how long a slice loops turns (2)",
-    "TILTYARD_JANITOR_S": "seconds between two passes of the janitor (15)",
-    "TILTYARD_JANITOR_GRACE_S": "how long a planned trial may be without a workflow (60)",
+    "TILTYARD_CALL_DEADLINE_S": "how long one tool call is sent again while the world is away (120; 1 to 86400)",
+    "TILTYARD_HEARTBEAT_S": "how soon a lost worker is noticed (5; 0.5 to 300)",
+    "TILTYARD_SLICE_S": "how long a slice loops turns (2; 0.001 to 60)",
+    "TILTYARD_JANITOR_S": "seconds between two passes of the janitor (15; 1 to 86400)",
+    "TILTYARD_JANITOR_GRACE_S": "how long a planned trial may be without a workflow (60; 1 to 86400)",
     "TILTYARD_LOSSY": "SEED:RATE injects message losses between worker and world, for chaos runs",
 }
 """Every variable that is read, with what it means."""
+
+PLACES = frozenset({"TILTYARD_HOME", "TILTYARD_RUNTIME", "TILTYARD_TEMPORAL_ADDRESS"})
+"""What an embedded stack tells its processes itself."""
+
+
+def data_folder(home: Path | None = None, environment: Mapping[str, str] | None = None) -> Path:
+    """The data folder, resolved: ``home``, else ``TILTYARD_HOME``, else the platform's user data folder.
+
+    Raises ``BadInput`` for a name that cannot be one: too long, a circle of links, the home of an unknown user.
+    """
+    env = os.environ if environment is None else environment
+    folder = home or Path(env.get("TILTYARD_HOME") or platformdirs.user_data_path("tiltyard"))
+    try:
+        resolved = folder.expanduser().resolve()
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            resolved.stat()
+    except (OSError, RuntimeError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        field = "--home" if home else "TILTYARD_HOME"
+        raise BadInput(f"{str(folder)[:80]!r}: {why}", field=field, fix="name another folder") from error
+    return resolved
 
 
 class Lossy(Model):
@@ -53,6 +76,9 @@ class Settings(Model):
     janitor_grace: timedelta = timedelta(seconds=60)
     tuning: Tuning = Tuning()
     lossy: Lossy | None = None
+    given: dict[str, str] = Field(
+        default_factory=dict, description="the variables other than places that were set, as they were read"
+    )
 
     @classmethod
     def from_environment(cls, home: Path | None = None, environment: Mapping[str, str] | None = None) -> Self:
@@ -61,12 +87,12 @@ class Settings(Model):
         Raises ``BadInput`` that names the variable.
         """
         env = os.environ if environment is None else environment
-        folder = home or Path(env.get("TILTYARD_HOME") or platformdirs.user_data_path("tiltyard"))
-        folder = folder.expanduser().resolve()
+        folder = data_folder(home, env)
         values: dict[str, object] = {
             "home": folder,
             "runtime": _runtime(env) or runtime_folder(folder),
             "tuning": _tuning(env),
+            "given": {name: env[name] for name in ENVIRONMENT if _is_given(name, env)},
         }
         for name, variable in _PLAIN.items():
             if env.get(variable):
@@ -99,11 +125,11 @@ class Settings(Model):
 
     @property
     def records_url(self) -> str:
-        return f"sqlite:///{self.home / 'records.db'}"
+        return _database_url(self.home / "records.db")
 
     @property
     def worlds_url(self) -> str:
-        return f"sqlite:///{self.home / 'worlds.db'}"
+        return _database_url(self.home / "worlds.db")
 
     @property
     def objects(self) -> Path:
@@ -116,11 +142,31 @@ _PLAIN = {
     "temporal_namespace": "TILTYARD_TEMPORAL_NAMESPACE",
     "task_queue": "TILTYARD_TASK_QUEUE",
 }
+_DAY_S = 86_400.0
+_RANGES = {
+    "TILTYARD_CALL_DEADLINE_S": (1.0, _DAY_S),
+    "TILTYARD_HEARTBEAT_S": (0.5, 300.0),
+    "TILTYARD_SLICE_S": (0.001, 60.0),
+    "TILTYARD_JANITOR_S": (1.0, _DAY_S),
+    "TILTYARD_JANITOR_GRACE_S": (1.0, _DAY_S),
+}
+"""Least and most seconds of each variable that is a number."""
 _SECONDS = {
     "call_deadline": "TILTYARD_CALL_DEADLINE_S",
     "janitor_interval": "TILTYARD_JANITOR_S",
     "janitor_grace": "TILTYARD_JANITOR_GRACE_S",
 }
+
+
+def _database_url(file: Path) -> str:
+    """A name may hold what means something in a URL: ``?``, ``#``, ``%``."""
+    from sqlalchemy import URL  # most commands open no database
+
+    return URL.create("sqlite", database=str(file)).render_as_string()
+
+
+def _is_given(name: str, env: Mapping[str, str]) -> bool:
+    return name.startswith("TILTYARD_") and name not in PLACES and bool(env.get(name))
 
 
 def _runtime(env: Mapping[str, str]) -> Path | None:
@@ -140,13 +186,14 @@ def _tuning(env: Mapping[str, str]) -> Tuning:
 
 
 def _number(env: Mapping[str, str], variable: str) -> float:
+    least, most = _RANGES[variable]
     try:
         number = float(env[variable])
     except ValueError:
-        number = 0
-    if not 0 < number < float("inf"):
+        number = math.nan
+    if not least <= number <= most:
         raise BadInput(
-            f"{env[variable]!r} is not a positive number of seconds",
+            f"{env[variable][:80]!r} is not a number of seconds from {least:g} to {most:g}",
             field=variable,
             fix=f"for example {variable}=5",
         )
@@ -159,5 +206,7 @@ def _lossy(text: str) -> Lossy:
         return Lossy.model_validate({"seed": seed, "rate": rate})
     except ValidationError:
         raise BadInput(
-            f"{text!r} is not SEED:RATE", field="TILTYARD_LOSSY", fix="a number and a share up to 0.5, as in 7:0.1"
+            f"{text[:80]!r} is not SEED:RATE",
+            field="TILTYARD_LOSSY",
+            fix="a number and a share up to 0.5, as in 7:0.1",
         ) from None

@@ -32,7 +32,7 @@ def recorded_folder(home: Path) -> Path | None:
     """The folder that the data folder names; ``None`` when it names none, or what it holds names no folder."""
     try:
         lines = StackPaths(home).runtime.read_text().splitlines()
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError):  # a folder that may not be read is told by what needs it
         return None
     named = len(lines) == 1 and "\0" not in lines[0] and Path(lines[0]).is_absolute()
     return Path(lines[0]) if named else None

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from sqlalchemy import make_url
 
 from tiltyard.errors import BadInput
 from workers.settings import ENVIRONMENT, Settings, data_folder
@@ -50,3 +51,13 @@ def test_a_circle_of_links_is_no_data_folder(tmp_path: Path) -> None:
     circle.symlink_to(circle)
     with pytest.raises(BadInput, match="--home: "):
         data_folder(circle)
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0/"), min_size=1, max_size=20))
+@example("a?b")
+@example("a%41")
+@example("a#b &c=d ü")
+def test_the_databases_lie_in_the_data_folder_whatever_its_name(name: str) -> None:
+    settings = Settings(home=Path("/data") / name, runtime=Path("/run"))
+    found = [make_url(url).database for url in (settings.records_url, settings.worlds_url)]
+    assert found == [str(settings.home / "records.db"), str(settings.home / "worlds.db")]

@@ -62,6 +62,12 @@ def test_a_record_that_is_a_folder_counts_for_nothing_and_is_named(home: Path, t
         prepare_runtime(home, tmp_path / "r")
 
 
+def test_a_data_folder_that_cannot_be_looked_into_has_the_usual_one(tmp_path: Path) -> None:
+    """As any error of the system: a circle of links stands for a folder that is another user's."""
+    (tmp_path / "stack").symlink_to("stack")
+    assert runtime_folder(tmp_path) == usual_folder(tmp_path)
+
+
 def test_an_open_folder_is_refused_and_left_as_it_is(home: Path, tmp_path: Path) -> None:
     (tmp_path / "r").mkdir()
     (tmp_path / "r").chmod(0o755)
