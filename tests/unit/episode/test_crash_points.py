@@ -1,7 +1,7 @@
 """I1, I2: an episode that crashes at any one step has the same effects, once, and the same trace digest."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -27,6 +27,7 @@ from tiltyard.testing.memory_journal import MemoryJournal
 from tiltyard.testing.memory_objects import MemoryObjects
 from tiltyard.testing.memory_policies import MemoryPolicies
 from tiltyard.testing.memory_worlds import MemoryWorlds
+from tiltyard.testing.once import flaws
 from tiltyard.testing.tally_world import TALLY
 from tiltyard.trace import trace_digest, unpack
 from tiltyard.worlds.engine import Engine
@@ -125,7 +126,7 @@ async def episode(fuse: Fuse, engine: Engine, slice_turns: int) -> tuple[str, in
     request = CloseRequest(spec=spec, lease=lease, ending=report.ending)
     closed = await restarted(lambda: closer.close(request))
     evidence = unpack(await objects.get(closed.trace)).evidence
-    assert_every_row_has_one_cause(evidence.facts.ledger, {d.delivery_id for d in evidence.facts.deliveries})
+    assert flaws(evidence.facts) == ()
     effects = sum(not row.system and row.cause_kind == "delivery" for row in evidence.facts.ledger)
     return trace_digest(TASK, evidence.facts, evidence.turns, evidence.ending.end), effects
 
@@ -155,11 +156,6 @@ async def restarted(attempt: Any) -> Any:
         return await attempt()
     except Crashed:
         return await attempt()
-
-
-def assert_every_row_has_one_cause(ledger: Sequence[Any], deliveries: set[str]) -> None:
-    for row in ledger:
-        assert (row.cause in deliveries) == (row.cause_kind == "delivery"), row
 
 
 @pytest.mark.parametrize("slice_turns", [1, 10])
