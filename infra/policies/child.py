@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from infra.policies.orphans import Orphans
 from infra.policies.pipes import Inlet, Outlet
 from infra.policies.processes import MARK, end
 from tiltyard.errors import EnvironmentFailed, PolicyFailed
+from tiltyard.ports import Ended
 
 __all__ = ["LIMIT_BYTES", "TAIL_BYTES", "Child", "Launch"]
 
@@ -51,6 +53,18 @@ class Launch:
             MARK: mark,
         }
 
+    def start(self, mark: str) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            self.command(),
+            cwd=self.directory,
+            env=self.environment(mark),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
+
 
 class Child:
     """A running policy. One question at a time: hold ``lock`` while asking.
@@ -59,12 +73,12 @@ class Child:
     the thread that started it.
     """
 
-    def __init__(self, process: "subprocess.Popen[bytes]", mark: str) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", mark: str, orphans: Orphans) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         self.lock = asyncio.Lock()
-        self._process, self._mark = process, mark
+        self._process, self._mark, self._orphans = process, mark, orphans
         self._changed = asyncio.Event()
         self._heard, self._tail, self._logged_bytes = bytearray(), b"", 0
         self._silent = self._ending = False
@@ -73,23 +87,14 @@ class Child:
         self._log = Outlet(process.stderr, self._keep)
 
     @classmethod
-    def start(cls, launch: Launch) -> Self:
+    def start(cls, launch: Launch, orphans: Orphans) -> Self:
         """Raises ``EnvironmentFailed`` when the machine cannot start a process."""
         mark = secrets.token_hex(16)
         try:
-            process = subprocess.Popen(
-                launch.command(),
-                cwd=launch.directory,
-                env=launch.environment(mark),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
-            )
+            process = orphans.start(lambda: launch.start(mark))
         except OSError as error:
             raise EnvironmentFailed(f"cannot start a policy's process: {error}") from error
-        return cls(process, mark)
+        return cls(process, mark, orphans)
 
     async def ask(self, question: bytes) -> bytes:
         """One line in, one line out. Raises ``PolicyFailed``, or ``EnvironmentFailed`` when it was the worker that
@@ -127,8 +132,10 @@ class Child:
     def failure(self, what: str) -> PolicyFailed:
         """What went wrong, with the last line of the policy's log, which mostly says why, and then its end."""
         log = self._tail.decode("utf-8", "replace").strip()
-        why = f": {log.splitlines()[-1].strip()}; its standard error ends:\n{log}" if log else ""
-        return PolicyFailed(f"the policy {what}{why}")
+        lines = log.splitlines()
+        why = f": {lines[-1].strip()}" if lines else ""
+        more = f"; its standard error ends:\n{log}" if len(lines) > 1 else ""
+        return PolicyFailed(f"the policy {what}{why}{more}")
 
     async def _how_it_ended(self) -> str:
         """Standard output has ended: wait a moment for the status, which comes a little later."""
@@ -153,15 +160,21 @@ class Child:
             self._log.pause()
         self._changed.set()
 
-    async def end(self, threads: Executor) -> int:
-        """End every process of the policy; how many there were. Call it once."""
+    async def end(self, threads: Executor) -> Ended:
+        """End every process of the policy. Call it once."""
         self._ending = True
         self._changed.set()
         try:
-            return await asyncio.get_running_loop().run_in_executor(threads, end, self._process, self._mark)
+            return await asyncio.get_running_loop().run_in_executor(threads, self._end)
         finally:
             for pipe in (self._inlet, self._answers, self._log):
                 pipe.close()
+
+    def _end(self) -> Ended:
+        ended = end(self._process, self._mark)
+        self._orphans.forget(self._process.pid)
+        orphans = self._orphans.end()
+        return ended + Ended(orphans, orphans)
 
 
 def _by_signal(status: int) -> str:

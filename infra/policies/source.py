@@ -79,7 +79,7 @@ def _module_files(target: str, directory: Path) -> dict[str, str]:
         raise BadPolicy(
             f"{start} defines no {name!r}",
             field="policy",
-            fix=f"known: {', '.join(sorted(_names(tree))) or 'none'}",
+            fix=f"known: {', '.join(_functions(tree)) or 'none'}",
         )
     files: dict[str, str] = {}
     waiting = [(module, start)]
@@ -132,10 +132,27 @@ def _imports(tree: ast.Module, importer: str, is_package: bool) -> Iterator[str]
             yield from (base, *(f"{base}.{alias.name}" for alias in node.names))
 
 
+_OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+def _top_level(node: ast.AST) -> Iterator[ast.AST]:
+    """Every node of a module that is run on import, one ``if`` or ``try`` deep or not."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if not isinstance(child, _OWN_SCOPE):
+            yield from _top_level(child)
+
+
+def _functions(tree: ast.Module) -> list[str]:
+    """What can be a policy: functions and classes."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return sorted({node.name for node in _top_level(tree) if isinstance(node, kinds)})
+
+
 def _names(tree: ast.Module) -> set[str]:
-    """What the module's top level defines, one ``if`` or ``try`` deep or not."""
-    found: set[str] = set()
-    for node in ast.walk(tree):
+    """What the module's top level binds, or a function for it."""
+    found = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+    for node in _top_level(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

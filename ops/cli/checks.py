@@ -1,22 +1,24 @@
 """What ``tiltyard doctor`` looks at. Each check says what it found and, for a problem, how to mend it."""
 
 import shutil
-import socket
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
 
-from infra.local.children import connects
 from infra.local.databases import database_problem, namespaces
 from infra.local.paths import StackPaths
 from infra.local.runtime import runtime_problem
-from infra.local.state import read_state
-from infra.local.temporal import temporal_binary
+from infra.local.state import SILENT_S, read_state, silence_s
+from infra.local.temporal import ask, temporal_binary
+from infra.rpc.answers import answers
 from schemas.base import Model
 from tiltyard.errors import TiltyardError
 from workers.settings import Settings
 
+OTHER_HOME = "choose another data folder with --home or TILTYARD_HOME"
+ANSWER_S = 10.0
+HANGS = "a process that hangs is restarted after half a minute; else `tiltyard down`; `tiltyard logs` says more"
 LEAST_FREE_BYTES = 512 * 1024 * 1024
 
 
@@ -46,14 +48,15 @@ def temporal_program(settings: Settings) -> Check:
 
 def data_folder(settings: Settings) -> Check:
     name, home = "data folder", settings.home
-    existing = next(folder for folder in (home, *home.parents) if folder.exists())
+    existing = home
     try:
+        existing = next(folder for folder in (home, *home.parents) if folder.exists())
         probe = existing / ".tiltyard-doctor"
         probe.touch()
         probe.unlink()
     except OSError as error:
         why = f"{existing} cannot be written to ({error.strerror})"
-        return Check(name=name, ok=False, detail=why, fix="choose another one with --home or TILTYARD_HOME")
+        return Check(name=name, ok=False, detail=why, fix=OTHER_HOME)
     free = shutil.disk_usage(existing).free
     detail = f"{home}, {free / 1e9:.1f} GB free"
     ok = free >= LEAST_FREE_BYTES
@@ -92,12 +95,9 @@ def temporal_reachable(settings: Settings) -> Check:
     state = read_state(StackPaths(settings.home).state)
     if state is None or not state.running:
         return Check(name=name, ok=True, detail="not running")
-    host, _, port = state.address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=5).close()
-    except (OSError, ValueError) as error:
-        return Check(name=name, ok=False, detail=f"{state.address}: {error}", fix="see `tiltyard logs temporal`")
-    return Check(name=name, ok=True, detail=f"answers at {state.address}")
+    ok = ask((temporal_binary(),), state.address) is not None
+    detail = f"{'answers' if ok else 'does not answer'} at {state.address}"
+    return Check(name=name, ok=ok, detail=detail, fix="" if ok else HANGS)
 
 
 def world_reachable(settings: Settings) -> Check:
@@ -105,9 +105,26 @@ def world_reachable(settings: Settings) -> Check:
     state = read_state(StackPaths(settings.home).state)
     if state is None or not state.running:
         return Check(name=name, ok=True, detail="not running")
-    ok = connects(settings.world_socket)
+    ok = answers(settings.world_socket, ANSWER_S)
     detail = f"{'answers' if ok else 'does not answer'} at {settings.world_socket}"
-    return Check(name=name, ok=ok, detail=detail, fix="" if ok else "see `tiltyard logs world`")
+    return Check(name=name, ok=ok, detail=detail, fix="" if ok else HANGS)
+
+
+def signs_of_life(settings: Settings) -> Check:
+    """The worker and the supervisor cannot be asked, but touch a file every second or so."""
+    name, paths = "signs of life", StackPaths(settings.home)
+    state = read_state(paths.state)
+    if state is None or not state.running or state.phase != "ready":
+        return Check(name=name, ok=True, detail="not running")
+    silent = {
+        process: silence_s(marker)
+        for process, marker in (("supervisor", paths.state), ("worker", settings.worker_ready))
+    }
+    bad = [
+        f"the {process} gave none for {seconds:.0f} s" for process, seconds in silent.items() if seconds > SILENT_S
+    ]
+    detail = "; ".join(bad) or "supervisor and worker do their work"
+    return Check(name=name, ok=not bad, detail=detail, fix=HANGS if bad else "")
 
 
 def databases(settings: Settings) -> Check:
@@ -138,6 +155,7 @@ CHECKS: tuple[Callable[[Settings], Check], ...] = (
     stack_processes,
     temporal_reachable,
     world_reachable,
+    signs_of_life,
     databases,
     leases,
 )
@@ -153,4 +171,6 @@ def _done(check: Callable[[Settings], Check], settings: Settings) -> Check:
         return check(settings)
     except (OSError, sqlite3.Error) as error:
         name = check.__name__.replace("_", " ")
+        if isinstance(error, PermissionError):
+            return Check(name=name, ok=False, detail=str(error), fix=OTHER_HOME)
         return Check(name=name, ok=False, detail=str(error), fix="see `tiltyard logs`")

@@ -1,7 +1,9 @@
 """The program ``tiltyard``. Commands are loaded when they are used, so that ``--help`` answers at once."""
 
 import io
+import os
 import sys
+from difflib import get_close_matches
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,8 @@ from typing import Any
 import click
 
 from ops.cli.failures import Crashed, Unread, crash, pipes_told, report
-from tiltyard.errors import TiltyardError
+from ops.cli.home import home_option
+from tiltyard.errors import StackFailed, TiltyardError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("ops.cli.demo:demo", "Run the main job: lost replies and killed workers, and nothing lost."),
@@ -40,6 +43,14 @@ class Program(click.Group):
         command: click.Command = getattr(import_module(module), name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        close = [] if args[0] in COMMANDS else get_close_matches(args[0], COMMANDS, n=1)
+        if close:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
@@ -57,7 +68,20 @@ class Program(click.Group):
         except (TiltyardError, click.ClickException, click.exceptions.Exit, click.Abort, Unread):
             raise
         except Exception as error:
-            raise _crashed(error, ctx.obj) from error
+            raise locked_out(error, ctx.obj) or _crashed(error, ctx.obj) from error
+
+
+def locked_out(error: Exception, home: Path | None) -> StackFailed | None:
+    """Whichever command it is and whatever it looks for: a data folder that is closed to us."""
+    if not isinstance(error, PermissionError) or error.filename is None:
+        return None
+    from workers.settings import data_folder
+
+    folder = data_folder(home)
+    if not Path(os.fsdecode(error.filename)).is_relative_to(folder):
+        return None
+    why = f"{error.filename}: {error.strerror}"
+    return StackFailed(f"the data folder {folder} cannot be used ({why}): choose another one with --home")
 
 
 def _crashed(error: Exception, home: Path | None) -> Crashed:
@@ -70,21 +94,8 @@ def _crashed(error: Exception, home: Path | None) -> Crashed:
     return crash(error, log)
 
 
-class Home(click.Path):
-    """A data folder. No name is not the current folder."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not str(value):
-            self.fail("the name is empty; name a folder, or leave the option out", param, ctx)
-        return super().convert(value, param, ctx)
-
-
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option(
-    "--home",
-    type=Home(path_type=Path, file_okay=False),
-    help="The data folder (default: TILTYARD_HOME, else the user's data folder).",
-)
+@home_option(help="The data folder (default: TILTYARD_HOME, else the user's data folder).")
 @click.version_option(metadata.version("tiltyard"), prog_name="tiltyard")
 @click.pass_context
 def program(ctx: click.Context, home: Path | None) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ops.cli.home import home_option, take_home
 from ops.cli.visible import visible, visible_cell
 
 if TYPE_CHECKING:
@@ -102,8 +103,9 @@ def drawn_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
 
 
 def json_option(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Give a command the option ``--json`` and the argument ``out``."""
+    """Give a command the option ``--json`` and the argument ``out``; and ``--home``, as before the command."""
 
+    @home_option(expose_value=False, callback=take_home, help="The data folder.")
     @click.option("--json", "as_json", is_flag=True, help="Print only JSON on standard output, one object a line.")
     @functools.wraps(function)
     def command(*args: Any, as_json: bool, **options: Any) -> Result:

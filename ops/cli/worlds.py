@@ -17,9 +17,10 @@ def worlds() -> None:
 @json_option
 def list_worlds(out: Output) -> int:
     """List the shipped worlds."""
+    from tiltyard.worlds.builtin import with_engine_tools
     from tiltyard.worlds.registry import worlds as shipped
 
-    kinds = shipped().values()
+    kinds = [with_engine_tools(one) for one in shipped().values()]
     out.value(
         {
             "worlds": [
@@ -44,12 +45,13 @@ def list_worlds(out: Output) -> int:
 @json_option
 def describe(name: str, out: Output) -> int:
     """Describe a WORLD: its templates and every tool with its arguments."""
-    from ops.cli.described import described, tool_rows, world
+    from ops.cli.described import described, tool_lines, world
 
     kind = world(name)
     out.value(described(kind))
     out.show(f"{kind.name}: {kind.description}\ntemplates: {', '.join(kind.templates)}")
-    out.table(("TOOL", "WRITES", "#COST", "ARGUMENTS", "WHAT IT DOES"), tool_rows(kind))
+    for line in tool_lines(kind):
+        out.show(line)
     return DONE
 
 

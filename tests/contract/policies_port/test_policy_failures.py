@@ -28,6 +28,7 @@ MISBEHAVIOURS: dict[str, tuple[str, str]] = {
     ),
     "stops itself": ("os.kill(os.getpid(), signal.SIGSTOP)", "gave no decision within 1.5 s"),
     "raises": ("raise KeyError('the ticket')", r"ended with status 1 before it decided: KeyError: 'the ticket'"),
+    "ends with one line": ("sys.exit('no key')", r"ended with status 1 before it decided: no key$"),
     "ends": ("sys.exit(0)", "ended with status 0 before it decided"),
     "is killed": ("os.kill(os.getpid(), signal.SIGKILL)", r"ended with status 137 \(SIGKILL\)"),
     "closes its output": ("os.close(1)\nwhile True: time.sleep(1)", "closed its standard output before it decided"),

@@ -123,6 +123,18 @@ def test_a_bad_policy_says_what_is_wrong_and_how_to_mend_it(target: str, folder:
     assert fix in caught.value.fix
 
 
+def test_only_what_the_module_itself_defines_is_an_object_of_it(folder: Path) -> None:
+    (folder / "bot.py").write_text(
+        "LIMIT = 3\ndef make():\n    global late\n    plan = late = 1\n    def inner(): ...\n"
+        "if LIMIT:\n    def act(view): ...\n    other = make()\n"
+    )
+    for name in ("plan", "inner"):
+        with pytest.raises(BadPolicy, match=r"\(known: act, make\)"):
+            resolve_policy(f"bot:{name}", str(folder), shipped)
+    for name in ("act", "other", "late"):
+        assert resolve_policy(f"bot:{name}", str(folder), shipped).digest
+
+
 @pytest.mark.parametrize("directory", ["", "/no/such/directory"])
 def test_an_outside_policy_needs_its_directory(directory: str) -> None:
     with pytest.raises(BadPolicy, match=r"policy\.directory: .* is no directory"):

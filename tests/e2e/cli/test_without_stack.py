@@ -73,6 +73,7 @@ def test_policies_and_worlds_name_what_is_shipped(cli: Cli) -> None:
     ("command", "said"),
     [
         (("frobnicate",), "No such command"),
+        (("statsu",), "Did you mean 'status'?"),
         (("run", "replacement/reply-lost/1"), "--policy"),
         (("run", "replacement/reply-loost/1", "--policy", "reconcile"), "did you mean replacement/reply-lost"),
         (("run", "replacement/reply-lost/1", "--policy", "reconcil"), "did you mean reconcile"),
@@ -186,6 +187,28 @@ def test_settings_out_of_range_are_wrong_use_of_every_command(cli: Cli) -> None:
 def test_an_empty_name_is_no_data_folder(cli: Cli) -> None:
     said = cli("--home", "", "status", code=2)
     assert "'--home': the name is empty" in said.err
+
+
+def test_the_data_folder_may_be_named_after_the_command_and_wins(cli: Cli) -> None:
+    other = cli.folder / "other"
+    assert cli("status", "--home", str(other), "--json").object["home"] == str(other)
+    assert cli("--home", str(cli.home), "status", "--json", "--home", str(other)).object["home"] == str(other)
+    assert "'--home': the name is empty" in cli("logs", "--home", "", code=2).err
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="no folder is closed to root")
+def test_a_data_folder_that_is_closed_to_us_is_told_by_every_command(cli: Cli) -> None:
+    cli.home.mkdir(mode=0)
+    for command in ("status", "down", "logs", "up"):
+        said = cli(command, code=3).err
+        assert "choose another one with --home" in said
+        assert "Traceback" not in said
+    assert "choose another data folder" in cli("doctor", code=3).out
+
+
+def test_every_list_of_tools_counts_the_same(cli: Cli) -> None:
+    for world in cli("worlds", "list", "--json").object["worlds"]:
+        assert world["tools"] == len(cli("worlds", "describe", world["name"], "--json").object["tools"])
 
 
 def test_version(cli: Cli) -> None:

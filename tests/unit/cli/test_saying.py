@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ops.cli.failures import FAILED, WRONG_USE, crash, report
+from ops.cli.main import locked_out
 from ops.cli.output import Output
 from ops.cli.visible import visible, visible_cell
 from tiltyard.errors import BadInput
@@ -32,6 +33,15 @@ def test_a_crash_is_told_also_when_its_log_cannot_be_written(tmp_path: Path) -> 
     assert str(log) in str(crash(ValueError("half a character \ud800"), log))
     assert "half a character" in log.read_text()
     assert "no message" in str(crash(ValueError(""), None))
+
+
+def test_only_a_closed_data_folder_is_told_as_one(tmp_path: Path) -> None:
+    closed = PermissionError(13, "Permission denied", str(tmp_path / "stack" / "state.json"))
+    told = locked_out(closed, tmp_path)
+    assert f"the data folder {tmp_path} cannot be used" in str(told)
+    assert "--home" in str(told)
+    for other in (PermissionError(13, "Permission denied", "/elsewhere"), PermissionError(), FileNotFoundError()):
+        assert locked_out(other, tmp_path) is None
 
 
 def test_an_error_message_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
