@@ -186,7 +186,8 @@ class Row(Model):
 class DrainReport(Model):
     """What draining found and ended. It is part of the result.
 
-    Process counts are zero without a sandbox. ``in_flight`` are world calls that were under way at the seal.
+    Processes are those of an outside policy, itself included. ``ended_by_kill`` counts those that TERM and the
+    policy's guardian did not end. ``in_flight`` are world calls that were under way at the seal.
     """
 
     jobs_found: int = 0

@@ -154,6 +154,23 @@ class OpenPolicy(Policy, Protocol):
     async def close(self) -> None: ...
 
 
+@dataclass(frozen=True)
+class Ended:
+    """Processes of a policy that were ended, itself included.
+
+    ``killed`` of them outlived TERM and the policy's guardian.
+    """
+
+    found: int = 0
+    killed: int = 0
+
+    def __add__(self, other: "Ended") -> "Ended":
+        return Ended(self.found + other.found, self.killed + other.killed)
+
+
+NONE_ENDED = Ended()
+
+
 class Policies(Protocol):
     """Opens policies; the composition root decides where their processes live."""
 
@@ -161,8 +178,8 @@ class Policies(Protocol):
         """The episode's policy, started if need be; one process an episode. Raises ``BadPolicy``."""
         ...
 
-    async def close(self, episode_id: str) -> int:
-        """End the episode's policy and every process that it left; the number of processes ended."""
+    async def close(self, episode_id: str) -> Ended:
+        """End the episode's policy and every process that it left; all that was ended so far. Again: the same."""
         ...
 
 

@@ -42,7 +42,7 @@ async def serve(settings: Settings) -> None:
     client = await _unless(stop, _connected(settings))
     if client is None:
         return
-    async with open_parts(settings, client) as parts:
+    async with open_parts(settings, client, adopts=True) as parts:
         activities = activities_of(parts, settings, kill_after_commit(settings.kill_after_commit))
         async with worker_of(client, activities, settings.task_queue):
             settings.worker_ready.write_text(f"{os.getpid()}\n")

@@ -1,6 +1,7 @@
 """The children of one worker: at most one an episode, kept between slices, ended when nobody asks any more."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -8,11 +9,16 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from infra.policies.child import Child, Launch
+from infra.policies.orphans import Orphans
 from infra.policies.questions import Questions
 from schemas.view import View
 from tiltyard.errors import EnvironmentFailed
+from tiltyard.ports import NONE_ENDED, Ended
 
 __all__ = ["Children"]
+
+REMEMBERED = 1000
+"""Episodes of which it is remembered what was ended."""
 
 
 @dataclass
@@ -30,13 +36,16 @@ class Children:
     """Starts, keeps and ends children.
 
     ``idle`` is how long a child may live unasked: an episode may go on at another worker, which has its own.
-    A policy is a function of the view, so a child that was ended is simply started again.
+    A policy is a function of the view, so a child that was ended is simply started again. For ``adopts`` see
+    ``Orphans``.
     """
 
-    def __init__(self, idle: timedelta = timedelta(seconds=60)) -> None:
+    def __init__(self, idle: timedelta = timedelta(seconds=60), *, adopts: bool = False) -> None:
         self._idle_s = idle.total_seconds()
+        self._orphans = Orphans(adopts=adopts)
         self._kept: dict[str, _Kept] = {}
-        self._endings: dict[asyncio.Task[int], str] = {}
+        self._endings: dict[asyncio.Task[Ended], str] = {}
+        self._ended: OrderedDict[str, Ended] = OrderedDict()
         self._threads = ThreadPoolExecutor(8, "policy-end")  # not the loop's: a stubborn policy holds up nothing
         self._closed = False
 
@@ -46,7 +55,7 @@ class Children:
             raise EnvironmentFailed("the worker is shutting down: no policy is started")
         kept = self._kept.get(episode_id)
         if kept is None:
-            kept = self._kept[episode_id] = _Kept(Child.start(launch))
+            kept = self._kept[episode_id] = _Kept(Child.start(launch, self._orphans))
             self._rest(episode_id, kept)
         return kept.child
 
@@ -86,16 +95,21 @@ class Children:
         kept.wake()
         ending = asyncio.get_running_loop().create_task(kept.child.end(self._threads))
         self._endings[ending] = episode_id
-        ending.add_done_callback(self._ended)
+        ending.add_done_callback(self._has_ended)
 
-    def _ended(self, ending: "asyncio.Task[int]") -> None:
-        del self._endings[ending]
+    def _has_ended(self, ending: "asyncio.Task[Ended]") -> None:
+        episode_id = self._endings.pop(ending)
+        if not ending.cancelled() and ending.exception() is None:
+            self._ended[episode_id] = self._ended.pop(episode_id, NONE_ENDED) + ending.result()
+        while len(self._ended) > REMEMBERED:
+            self._ended.popitem(last=False)
 
-    async def end(self, episode_id: str) -> int:
-        """End what the episode has; the number of processes ended."""
+    async def end(self, episode_id: str) -> Ended:
+        """End what the episode has; what has been ended of it so far, so a repeat says the same."""
         self.retire(episode_id)
         endings = [ending for ending, whose in self._endings.items() if whose == episode_id]
-        return sum(await asyncio.gather(*(asyncio.shield(ending) for ending in endings)))
+        await asyncio.gather(*(asyncio.shield(ending) for ending in endings))
+        return self._ended.get(episode_id, NONE_ENDED)
 
     async def aclose(self, within: timedelta = timedelta(seconds=5)) -> None:
         """End all children and start no more. Takes no longer than ``within``: what is then left ends with the

@@ -15,7 +15,7 @@ from schemas.episode import EpisodeSpec
 from schemas.task import Task
 from schemas.view import View
 from tiltyard.errors import PolicyFailed
-from tiltyard.ports import OpenPolicy, Policy
+from tiltyard.ports import Ended, OpenPolicy, Policy
 
 __all__ = ["PolicyDriver"]
 
@@ -26,7 +26,8 @@ class PolicyDriver:
     """Implements ``tiltyard.ports.Policies``. Call ``aclose`` when the worker has shut down.
 
     ``open_script`` and ``check_script`` are the shipped scripts' catalogue. ``search_path`` is the PATH of child
-    processes. ``idle`` is how long a child may live unasked.
+    processes. ``idle`` is how long a child may live unasked. ``adopts``: this process has no other children, so any
+    that it did not start is an orphan of a policy, and is ended.
     """
 
     def __init__(
@@ -35,10 +36,12 @@ class PolicyDriver:
         check_script: CheckScript,
         search_path: str = os.defpath,
         idle: timedelta = timedelta(seconds=60),
+        *,
+        adopts: bool = False,
     ) -> None:
         self._open_script, self._check_script = open_script, check_script
         self._search_path = search_path
-        self._children = Children(idle)
+        self._children = Children(idle, adopts=adopts)
 
     async def open(self, episode_id: str, spec: EpisodeSpec, task: Task) -> OpenPolicy:
         """Raises ``BadPolicy``, and ``EnvironmentFailed`` when the machine cannot start a process."""
@@ -50,7 +53,7 @@ class PolicyDriver:
         self._children.ensure(episode_id, launch)
         return OutsidePolicy(episode_id, launch, timedelta(seconds=task.limits.turn_s), self._children)
 
-    async def close(self, episode_id: str) -> int:
+    async def close(self, episode_id: str) -> Ended:
         return await self._children.end(episode_id)
 
     async def aclose(self) -> None:

@@ -14,6 +14,7 @@ from itertools import chain
 import psutil
 
 from tiltyard.policies.guardian import GRACE_S
+from tiltyard.ports import Ended
 
 __all__ = ["MARK", "end", "marked"]
 
@@ -25,13 +26,13 @@ _ROUNDS = 20
 log = logging.getLogger(__name__)
 
 
-def end(guardian: "subprocess.Popen[bytes]", mark: str) -> int:
+def end(guardian: "subprocess.Popen[bytes]", mark: str) -> Ended:
     """End the guardian and every process of its policy: TERM, ``GRACE_S``, KILL.
 
-    Returns how many processes of the policy were found alive. Blocks for about ``GRACE_S`` at most, longer only
-    for a policy that forks faster than it can be killed.
+    Blocks for about ``GRACE_S`` at most, longer only for a policy that forks faster than it can be killed.
     """
     found = _family(guardian, mark)
+    killed: set[psutil.Process] = set()
     _signal_group(guardian, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         guardian.wait(GRACE_S * 2)
@@ -39,14 +40,15 @@ def end(guardian: "subprocess.Popen[bytes]", mark: str) -> int:
         _signal_group(guardian, signal.SIGKILL)
         left = _family(guardian, mark)
         if guardian.poll() is not None and not left:
-            return len(found)
-        found |= left
+            break
+        killed |= left
         for process in left:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         psutil.wait_procs(left, timeout=0.1)
-    log.error("a policy's processes cannot be ended: %s", sorted(process.pid for process in left))
-    return len(found)
+    else:
+        log.error("a policy's processes cannot be ended: %s", sorted(process.pid for process in left))
+    return Ended(len(found | killed), len(killed))
 
 
 def marked(mark: str) -> set[psutil.Process]:

@@ -41,7 +41,7 @@ class Closer:
         task = await self._load_task(request.spec.task_digest)
         episode_id = request.spec.episode_id
         namespace, generation = request.lease.namespace, request.lease.generation
-        await self._policies.close(episode_id)
+        ended = await self._policies.close(episode_id)
         await self._journal.close(episode_id, generation)
         if request.settle and task.settle.limit_s:
             await self._settle(request, task.settle.limit_s)
@@ -59,7 +59,7 @@ class Closer:
             ending=request.ending,
             turns=turns,
             facts=facts,
-            drain=drain,
+            drain=drain.model_copy(update={"processes_found": ended.found, "ended_by_kill": ended.killed}),
             in_flight=readings,
         )
         name = await self._objects.put(pack(Trace(task, tools, evidence)))

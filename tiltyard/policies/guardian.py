@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from types import FrameType
 
-__all__ = ["GRACE_S", "guard"]
+__all__ = ["GRACE_S", "adopt_orphans", "guard"]
 
 GRACE_S = 0.5
 """Seconds between TERM and KILL."""
@@ -35,7 +35,7 @@ def guard(parent: int) -> None:
     number for a policy that a signal ended.
     """
     signal.signal(signal.SIGTERM, _tell)
-    _control(_PR_SET_CHILD_SUBREAPER, 1)
+    adopt_orphans()
     _tie_to(parent, signal.SIGTERM)
     guardian, policy = os.getpid(), os.fork()
     if policy == 0:
@@ -51,6 +51,12 @@ def guard(parent: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _end_all(policy)
     os._exit(status)
+
+
+def adopt_orphans() -> bool:
+    """Have orphaned descendants become children of this process; false where that cannot be had."""
+    _control(_PR_SET_CHILD_SUBREAPER, 1)
+    return sys.platform == "linux"
 
 
 def _tell(number: int, frame: FrameType | None) -> None:

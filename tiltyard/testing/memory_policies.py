@@ -8,7 +8,7 @@ from schemas.episode import EpisodeSpec
 from schemas.task import Task
 from schemas.view import View
 from tiltyard.errors import BadPolicy
-from tiltyard.ports import OpenPolicy
+from tiltyard.ports import NONE_ENDED, Ended, OpenPolicy
 
 Act = Callable[[View], Decision | Awaitable[Decision]]
 
@@ -28,11 +28,13 @@ class _Function:
 class MemoryPolicies:
     """Implements ``tiltyard.ports.Policies`` over functions of the view, by the policy's target.
 
-    ``acted`` counts how often each episode's policy was asked, ``closed`` names the episodes closed.
+    ``acted`` counts how often each episode's policy was asked, ``closed`` names the episodes closed, and
+    ``ended`` is what each is said to have left.
     """
 
-    def __init__(self, policies: Mapping[str, Act]) -> None:
+    def __init__(self, policies: Mapping[str, Act], ended: Ended = NONE_ENDED) -> None:
         self._policies = policies
+        self._ended = ended
         self.acted: dict[str, int] = {}
         self.closed: list[str] = []
 
@@ -47,6 +49,6 @@ class MemoryPolicies:
 
         return _Function(counted)
 
-    async def close(self, episode_id: str) -> int:
+    async def close(self, episode_id: str) -> Ended:
         self.closed.append(episode_id)
-        return 0
+        return self._ended

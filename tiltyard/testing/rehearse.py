@@ -17,7 +17,7 @@ from tiltyard.episode.leasing import Leasing
 from tiltyard.episode.slices import SliceRunner
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.errors import EnvironmentFailed
-from tiltyard.ports import Policy
+from tiltyard.ports import NONE_ENDED, Ended, Policy
 from tiltyard.testing.local_world import LocalWorld
 from tiltyard.testing.memory_journal import MemoryJournal
 from tiltyard.testing.memory_objects import MemoryObjects
@@ -27,15 +27,23 @@ from tiltyard.worlds.engine import Engine
 
 
 async def rehearse(
-    task: Task, policy: Policy, engine: Engine, *, seed: int = 0, name: str = "rehearsed", recycle: bool = True
+    task: Task,
+    policy: Policy,
+    engine: Engine,
+    *,
+    seed: int = 0,
+    name: str = "rehearsed",
+    recycle: bool = True,
+    ended: Ended = NONE_ENDED,
 ) -> Evidence:
     """Play ``task`` to its end, seal, drain, and give what graders judge by.
 
     ``name`` becomes the policy's name and the episode's id. A question that the task has no answer for stays
     unanswered, and no wait takes real time. The namespace is recycled, or left as it is for a closer look.
+    ``ended`` is what the policy is said to have left of processes.
     Raises ``EnvironmentFailed`` when it is not pristine afterwards.
     """
-    rehearsal = _Rehearsal(task, policy, engine, name)
+    rehearsal = _Rehearsal(task, policy, engine, name, ended)
     spec = EpisodeSpec(
         episode_id=name,
         task_id=task.id,
@@ -57,9 +65,9 @@ async def rehearse(
 class _Rehearsal:
     """The pieces of an episode, put together over one engine."""
 
-    def __init__(self, task: Task, policy: Policy, engine: Engine, name: str) -> None:
+    def __init__(self, task: Task, policy: Policy, engine: Engine, name: str, ended: Ended) -> None:
         world, journal, self.objects = LocalWorld(engine), MemoryJournal(), MemoryObjects()
-        policies = MemoryPolicies({name: policy.act})
+        policies = MemoryPolicies({name: policy.act}, ended)
         reconciler = Reconciler(world, timedelta(seconds=5))
         self.shelf = TaskShelf(self.objects)
         self.leasing = Leasing(world, reconciler, self.shelf.load, "rehearsal", "rehearsal")

@@ -21,9 +21,9 @@ from workers.settings import Settings
 
 
 @asynccontextmanager
-async def open_parts(settings: Settings, client: Client) -> AsyncIterator[Parts]:
-    """The drivers of a worker; all are closed at the end."""
-    policies = PolicyDriver(open_script, shipped, settings.search_path)
+async def open_parts(settings: Settings, client: Client, *, adopts: bool = False) -> AsyncIterator[Parts]:
+    """The drivers of a worker; all are closed at the end. ``adopts``: see ``PolicyDriver``."""
+    policies = PolicyDriver(open_script, shipped, settings.search_path, adopts=adopts)
     with closing(open_database(settings.records_url)) as database:
         objects = FolderObjects(settings.objects)
         async with _world(settings) as world:

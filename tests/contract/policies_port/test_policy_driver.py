@@ -14,6 +14,7 @@ from schemas.episode import EpisodeSpec, PolicySpec
 from tests.contract.policies_port.bench import Open, Write, left_in, task, view
 from tiltyard.errors import BadPolicy, EnvironmentFailed, PolicyFailed
 from tiltyard.policies.catalogue import open_script, shipped
+from tiltyard.ports import Ended
 
 FORMS: dict[str, tuple[str, str]] = {
     "a function": ("bot:act", "def act(view): return {'submit': {'turn': view['turn'], 'memo': view['memo']}}"),
@@ -112,8 +113,8 @@ async def test_one_process_an_episode_is_kept_between_slices(
     assert await (await opened("bot:act")).act(view(1)) == first
     other = await (await opened("bot:act", episode_id="ep-2")).act(view())
     assert other != first
-    assert await driver.close("ep-1") == 1
-    assert await driver.close("ep-1") == 0
+    assert await driver.close("ep-1") == Ended(found=1)
+    assert await driver.close("ep-1") == Ended(found=1), "again: the same"
     assert await (await opened("bot:act", episode_id="ep-2")).act(view()) == other
     assert await (await opened("bot:act")).act(view(2)) != first
 
@@ -125,7 +126,7 @@ async def test_closing_counts_what_it_ended(opened: Open, write: Write, driver: 
         "def act(view): return {'submit': {}}"
     )
     await (await opened("bot:act")).act(view())
-    assert await driver.close("ep-1") == 3
+    assert await driver.close("ep-1") == Ended(found=3)
     assert left_in(folder) == []
 
 

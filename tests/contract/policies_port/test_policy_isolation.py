@@ -64,9 +64,10 @@ import asyncio, sys
 from collections.abc import Callable
 from pathlib import Path
 from infra.policies.child import Child, Launch
+from infra.policies.orphans import Orphans
 
 async def main(arguments):
-    Child.start(Launch(tuple(arguments), Path.cwd()))
+    Child.start(Launch(tuple(arguments), Path.cwd()), Orphans())
     await asyncio.sleep(600)
 
 asyncio.run(main(sys.argv[1:]))
