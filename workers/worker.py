@@ -6,7 +6,9 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine
+from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from temporalio.client import (
@@ -25,6 +27,7 @@ from tenacity import before_sleep_log, retry, retry_if_exception_type, wait_rand
 
 from schemas.upkeep import UpkeepOrder
 from workers.assembly import activities_of, worker_of
+from workers.beat import BEAT_S, beat
 from workers.bootstrap.worker import open_parts
 from workers.connect import connect
 from workers.drills import kill_after_commit
@@ -46,8 +49,16 @@ async def serve(settings: Settings) -> None:
         activities = activities_of(parts, settings, kill_after_commit(settings.kill_after_commit))
         async with worker_of(client, activities, settings.task_queue):
             settings.worker_ready.write_text(f"{os.getpid()}\n")
-            await stop.wait()
+            await _beat_until(stop, settings.worker_ready)
             settings.worker_ready.unlink(missing_ok=True)
+
+
+async def _beat_until(stop: asyncio.Event, marker: Path) -> None:
+    """Beat from the event loop: one that is blocked is silent."""
+    while not stop.is_set():
+        beat(marker)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), BEAT_S)
 
 
 async def _unless(stop: asyncio.Event, starting: Coroutine[Any, Any, Client]) -> Client | None:

@@ -6,12 +6,17 @@ import signal
 import sys
 import threading
 
+from infra.rpc.answers import answers
 from infra.rpc.server import serve
+from workers.beat import BEAT_S, beat
 from workers.bootstrap.world import open_engine
 from workers.settings import Settings
 
 GRACE_S = 5
 """How long a stopping server lets its calls end."""
+
+ANSWER_S = 25
+"""How long it waits for its own answer, which is given after those to all earlier calls."""
 
 
 def main() -> None:
@@ -23,7 +28,9 @@ def main() -> None:
     settings = Settings.from_environment()
     with open_engine(settings) as engine:
         server = serve(engine, settings.world_socket)
-        stop.wait()
+        while not stop.wait(BEAT_S):
+            if answers(settings.world_socket, ANSWER_S):
+                beat(settings.world_socket)
         server.stop(GRACE_S).wait()
     logging.shutdown()
     sys.stderr.flush()

@@ -18,21 +18,32 @@ def _always() -> bool:
     return True
 
 
+def _touched(marker: Path) -> int:
+    """A time that moves as long as somebody touches the file."""
+    try:
+        return marker.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
 @dataclass(frozen=True)
 class Child:
     """One process to keep running.
 
     ``ready`` is asked with the process id. ``environment`` is added to what ``spawn`` inherits; a child that runs
     with another than the present one is restarted. ``clear`` removes what an earlier process left. ``intact`` is
-    false when a ready process can no longer be reached.
+    false when a ready process can no longer be reached. ``sign`` changes for as long as it does its work: one
+    whose sign stands still hangs. ``folder`` is where it starts.
     """
 
     name: str
     argv: Callable[[], list[str]]
     ready: Callable[[int], bool]
+    sign: Callable[[], int]
     environment: Callable[[], dict[str, str]] = dict
     clear: Callable[[], None] = _nothing
     intact: Callable[[], bool] = _always
+    folder: Path | None = None
 
 
 def children(config: StackConfig, temporal: TemporalServer) -> tuple[Child, ...]:
@@ -46,11 +57,12 @@ def children(config: StackConfig, temporal: TemporalServer) -> tuple[Child, ...]
         "TILTYARD_RUNTIME": str(config.runtime),
     }
     return (
-        Child("temporal", temporal.argv, temporal.ready),
+        Child("temporal", temporal.argv, temporal.ready, temporal.answers, folder=temporal.folder),
         Child(
             "world",
             lambda: list(config.world),
             lambda _: connects(config.world_socket),
+            lambda: _touched(config.world_socket),
             lambda: settings,
             clear=lambda: config.world_socket.unlink(missing_ok=True),
             intact=config.world_socket.exists,
@@ -59,8 +71,10 @@ def children(config: StackConfig, temporal: TemporalServer) -> tuple[Child, ...]
             "worker",
             lambda: list(config.worker),
             lambda pid: _holds(config.worker_ready, pid),
+            lambda: _touched(config.worker_ready),
             lambda: {**settings, "TILTYARD_TEMPORAL_ADDRESS": temporal.address},
             clear=lambda: config.worker_ready.unlink(missing_ok=True),
+            intact=config.worker_ready.exists,
         ),
     )
 

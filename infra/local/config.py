@@ -17,6 +17,10 @@ class Patience(Model):
     quick_deaths: int = Field(default=6, ge=1, description="quick deaths in a row after which it gives up")
     backoff_s: tuple[float, ...] = Field(default=(0.1, 0.3, 1, 2, 5), min_length=1)
     idle_s: float = Field(default=900, gt=0, description="without a command or an episode, before it ends")
+    silence_s: float = Field(
+        default=30, gt=0, description="without a sign of life from a ready child, before a kill"
+    )
+    ask_s: float = Field(default=5, gt=0, description="between questions to a child that shows no sign by itself")
     keep_s: float = Field(default=30, gt=0, description="between looks at idleness and at the logs' sizes")
 
 

@@ -29,6 +29,7 @@ class Keeper:
         self._environment: dict[str, str] = {}
         self._since = self._retry_at = 0.0
         self._quick_deaths = 0
+        self._sign, self._silent_s, self._looked_at = 0, 0.0, 0.0
         self.state = ProcessState(name=child.name)
 
     @property
@@ -51,7 +52,7 @@ class Keeper:
         self.child.clear()
         argv, self._environment = self.child.argv(), self.child.environment()
         try:
-            self._process = spawn(argv, self._log, self._environment)
+            self._process = spawn(argv, self._log, self._environment, self.child.folder)
         except OSError as error:
             raise StackFailed(f"{self.child.name} cannot be started: {error}. Run `tiltyard doctor`") from error
         self._since = time.monotonic()
@@ -59,6 +60,7 @@ class Keeper:
 
     def _look_for_ready(self, process: "subprocess.Popen[bytes]") -> None:
         if self.child.ready(process.pid):
+            self._looked_at, self._silent_s = time.monotonic(), 0.0
             self._now("ready")
             log.info("%s is ready (process %d)", self.child.name, process.pid)
         elif self._lived_s > self._patience.start_s:
@@ -66,13 +68,27 @@ class Keeper:
             process.kill()
 
     def _look_after(self, process: "subprocess.Popen[bytes]") -> None:
+        self._listen()
+        hangs = self._silent_s > self._patience.silence_s
         changed = self.child.environment() != self._environment
-        if changed or not self.child.intact():
-            why = "its settings have changed" if changed else "its socket has vanished"
+        if hangs or changed or not self.child.intact():
+            why = (
+                f"it gave no sign of life for {self._silent_s:.0f} s"
+                if hangs
+                else "its settings have changed"
+                if changed
+                else "its socket or its ready file has vanished"
+            )
             log.warning("restarting %s: %s", self.child.name, why)
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGKILL if hangs else signal.SIGTERM)
             self._since = time.monotonic()
             self._now("ending", detail=why)
+
+    def _listen(self) -> None:
+        """Count the silence in our own looks, each for a second at most: a machine that slept was not silent."""
+        now, sign = time.monotonic(), self.child.sign()
+        self._silent_s = self._silent_s + min(now - self._looked_at, 1.0) if sign == self._sign else 0.0
+        self._looked_at, self._sign = now, sign
 
     def _insist(self, process: "subprocess.Popen[bytes]") -> None:
         if self._lived_s > self._patience.stop_s:
@@ -89,7 +105,12 @@ class Keeper:
         delays = self._patience.backoff_s
         self._retry_at = time.monotonic() + delays[min(max(self._quick_deaths - 1, 0), len(delays) - 1)]
         self._process = None
-        self._now("restarting", process=None, restarts=self.state.restarts + 1, detail=reason)
+        self._now(
+            "restarting",
+            process=None,
+            restarts=self.state.restarts + 1,
+            detail=self.state.detail if asked else reason,
+        )
 
     def _epitaph(self, reason: str) -> str:
         last = [line for line in tail(self._log, 3) if line.strip()]

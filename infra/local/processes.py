@@ -78,8 +78,11 @@ def gone(identity: ProcessId | None, within_s: float) -> bool:
     return True
 
 
-def spawn(argv: Sequence[str], log: Path, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    """Start a child of this process that dies with it. Its output goes to ``log``.
+def spawn(
+    argv: Sequence[str], log: Path, environment: Mapping[str, str], folder: Path | None = None
+) -> "subprocess.Popen[bytes]":
+    """Start a child of this process that dies with it. Its output goes to ``log``. ``folder`` is where it
+    starts, else where we did.
 
     It inherits the environment, but for our own variables: of these it sees those in ``environment``. Call it
     from the main thread: Linux ties the child's life to the thread that started it. And from a process with no
@@ -88,6 +91,7 @@ def spawn(argv: Sequence[str], log: Path, environment: Mapping[str, str]) -> "su
     with log.open("ab") as out:
         return subprocess.Popen(
             argv,
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

@@ -15,12 +15,13 @@ from infra.local.logs import tail
 from infra.local.paths import StackPaths
 from infra.local.processes import ProcessId, alive, end, gone, identify, spawn_detached
 from infra.local.runtime import prepare_runtime
-from infra.local.state import StackState, read_state, write_atomically
+from infra.local.state import SILENT_S, StackState, current_state, discard, read_state, silence_s, write_atomically
 from tiltyard.errors import StackFailed
 
 Say = Callable[[str], None]
 
 CHANGED = "the code or the settings have changed since the stack was started: restarting it"
+HANGS = "the stack's supervisor does not answer: restarting the stack"
 KILLED = "the stack was killed: repairing it"
 
 GO_ON = (
@@ -30,11 +31,13 @@ GO_ON = (
 
 LOCK_S = 120.0
 STOP_S = 45.0
+WATCH_S = 5.0
+"""How long a supervisor that was silent has to show itself: it may have slept with the machine."""
 
 
 def look(paths: StackPaths) -> StackState | None:
     """The running stack's state; ``None`` when none runs."""
-    state = read_state(paths.state)
+    state = current_state(paths)
     return state if state and state.running else None
 
 
@@ -122,22 +125,23 @@ def _locked(paths: StackPaths, say: Say) -> Iterator[None]:
 
 def _usable_supervisor(config: StackConfig, say: Say) -> ProcessId | None:
     """The running supervisor of this very configuration; any other is ended with all that it left."""
-    state = read_state(config.paths.state)
+    state = current_state(config.paths)
     if state and state.phase in ("starting", "ready"):
-        if state.running and state.config_digest == config.digest:
+        hangs = state.running and _hangs(config.paths)
+        if state.running and state.config_digest == config.digest and not hangs:
             return state.supervisor
-        say(CHANGED if state.running else KILLED)
+        say(KILLED if not state.running else HANGS if hangs else CHANGED)
     _end_everything(config.paths)
     return None
 
 
 def _end_everything(paths: StackPaths) -> bool:
     """End the supervisor, which ends its children; then by identity whatever a killed one left behind."""
-    state = read_state(paths.state)
+    state = current_state(paths)
     if state is None:
         return False
     found = alive(state.supervisor)
-    end(state.supervisor, STOP_S)
+    end(state.supervisor, 0 if found and _hangs(paths) else STOP_S)
     last = read_state(paths.state) or state
     left = [one.process for one in (*last.processes, *state.processes) if alive(one.process)]
     for process in left:
@@ -145,12 +149,22 @@ def _end_everything(paths: StackPaths) -> bool:
     return found or bool(left)
 
 
+def _hangs(paths: StackPaths) -> bool:
+    """Whether the supervisor does not look after the stack: long silent, and no sign of life while we watch."""
+    deadline = time.monotonic() + WATCH_S
+    while silence_s(paths.state) > 2 * SILENT_S:
+        if time.monotonic() > deadline:
+            return True
+        time.sleep(0.1)
+    return False
+
+
 def _start(config: StackConfig, say: Say) -> ProcessId:
     paths = config.paths
     prepare_runtime(config.home, config.runtime)
     say(f"starting the stack in {config.home} (`tiltyard down` ends it)")
     write_atomically(paths.config, config.model_dump_json(indent=1))
-    paths.state.unlink(missing_ok=True)
+    discard(paths.state)
     argv = [sys.executable, "-P", "-m", "infra.local.supervisor", str(paths.config)]
     pid = spawn_detached(argv, paths.log("supervisor"))
     supervisor = identify(pid)

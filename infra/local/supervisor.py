@@ -21,11 +21,14 @@ from infra.local.paths import PROCESSES
 from infra.local.processes import identify
 from infra.local.runtime import usual_folder
 from infra.local.signals import Signals
-from infra.local.state import Phase, StackState, write_atomically
+from infra.local.state import Phase, StackState, keep_written
 from infra.local.temporal import TemporalServer
 from tiltyard.errors import StackFailed
 
 log = logging.getLogger("supervisor")
+
+LOOK_S = 2.0
+"""Longer than a command holds the supervisor's lock, which it does to see whether anybody else does."""
 
 STARTING_TICK_S, READY_TICK_S = 0.05, 0.5
 
@@ -38,8 +41,8 @@ class Supervisor:
         self._temporal = TemporalServer(config)
         self._keepers = [Keeper(one, self._paths, config.patience) for one in children(config, self._temporal)]
         self._phase: Phase = "starting"
+        self._missing = False
         self._message = ""
-        self._written: StackState | None = None
         self._keep_at = time.monotonic() + config.patience.keep_s
 
     def run(self) -> int:
@@ -119,10 +122,13 @@ class Supervisor:
             message=self._message,
             processes=tuple(keeper.state for keeper in self._keepers),
         )
-        if state != self._written or not self._paths.state.exists():
-            with suppress(FileNotFoundError):  # the data folder has just been removed: the next step sees it
-                write_atomically(self._paths.state, state.model_dump_json(indent=1))
-                self._written = state
+        missing = not self._paths.state.exists()
+        if missing and not self._missing and self._phase == "ready":
+            self._missing = True  # perhaps the data folder is just being removed: the next step sees it
+            return
+        self._missing = False
+        with suppress(FileNotFoundError):
+            keep_written(self._paths.state, state.model_dump_json(indent=1))
 
 
 class _Idle(Exception):
@@ -140,7 +146,7 @@ def main(argv: list[str]) -> int:
     os.umask(0o077)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     try:
-        with FileLock(config.paths.supervisor_lock, timeout=0):
+        with FileLock(config.paths.supervisor_lock, timeout=LOOK_S):
             log.info("supervisor of %s", config.home)
             return Supervisor(config).run()
     except Timeout:

@@ -1,6 +1,7 @@
 """Every way to a world passes the one kit, and shows the same world."""
 
 import asyncio
+import socket
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.rpc.answers import answers
 from infra.rpc.client import WorldClient
 from infra.rpc.server import serve
 from infra.stores.database import open_database
@@ -42,6 +44,19 @@ async def served(engine: Engine, folder: Path) -> AsyncIterator[World]:
     async with WorldClient(folder / "w.sock") as client:
         yield client
     server.stop(None).wait()
+
+
+def test_a_server_that_works_answers_and_others_do_not(folder: Path) -> None:
+    path = folder / "w.sock"
+    assert not answers(path, 5), "nobody is there"
+    server = serve(Engine(WORLDS, MemoryWorlds()), path)
+    assert answers(path, 30)
+    server.stop(None).wait()
+    with socket.socket(socket.AF_UNIX) as mute:
+        path.unlink(missing_ok=True)
+        mute.bind(str(path))
+        mute.listen()
+        assert not answers(path, 0.5), "it listens and says nothing"
 
 
 class TestLocal(WorldPortKit):

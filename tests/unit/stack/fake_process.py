@@ -1,7 +1,8 @@
 """Stands in for every process of a stack: ``fake_process.py ROLE STEERING_FOLDER [arguments of the role]``.
 
 A file in the steering folder makes it misbehave: ``ROLE.dies`` ends it at once, ``ROLE.stubborn`` makes it ignore
-SIGTERM, ``ROLE.silent`` keeps it from becoming ready; ``busy`` holds the number of running workflows.
+SIGTERM, ``ROLE.silent`` keeps it from becoming ready; ``busy`` holds the number of running workflows. As long as
+it runs it shows it as the true process does.
 """
 
 import json
@@ -9,7 +10,9 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -19,10 +22,26 @@ def serve(listener: socket.socket) -> None:
         listener.accept()[0].close()
 
 
+def touch_for_ever(marker: str) -> None:
+    while True:
+        with suppress(FileNotFoundError):
+            os.utime(marker)
+        time.sleep(0.1)
+
+
+def ask(address: str) -> None:
+    """Connect and wait until the server closes, which one that was stopped does not."""
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port))) as question:
+        question.recv(1)
+
+
 def temporal(arguments: list[str], steering: Path) -> None:
     if arguments[0] == "server":
         listener = socket.create_server(("127.0.0.1", int(arguments[arguments.index("--port") + 1])))
         serve(listener)
+    if "health" in arguments:
+        ask(arguments[arguments.index("--address") + 1])
     if arguments[0] == "workflow":
         busy = steering / "busy"
         print(json.dumps({"count": busy.read_text()} if busy.exists() else {}))
@@ -31,6 +50,7 @@ def temporal(arguments: list[str], steering: Path) -> None:
 def world(arguments: list[str], _: Path) -> None:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(arguments[0])
+    threading.Thread(target=touch_for_ever, args=(arguments[0],), daemon=True).start()
     serve(listener)
 
 
@@ -40,8 +60,7 @@ def worker(arguments: list[str], steering: Path) -> None:
     (steering / "worker.settings").write_text(json.dumps(ours))
     if not (steering / "worker.silent").exists():
         Path(arguments[0]).write_text(str(os.getpid()))
-    while True:
-        time.sleep(3600)
+    touch_for_ever(arguments[0])
 
 
 ROLES = {"temporal": temporal, "world": world, "worker": worker}

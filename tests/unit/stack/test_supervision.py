@@ -3,9 +3,12 @@
 import json
 import os
 import shutil
+import signal
 import socket
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -54,6 +57,26 @@ def test_a_killed_child_is_restarted(yard: Yard, name: str) -> None:
     old = yard.kill(name)
     eventually(lambda: restarted(yard, name, old), f"a new {name}")
     assert next(one.restarts for one in yard.state().processes if one.name == name) == 1
+
+
+@pytest.mark.parametrize("name", ["temporal", "world", "worker"])
+def test_a_child_that_hangs_is_killed_and_restarted(yard: Yard, name: str) -> None:
+    yard.change(patience=QUICK.model_copy(update={"silence_s": 3, "ask_s": 0.1}))
+    yard.up()
+    old = yard.process(name)
+    assert old is not None
+    os.kill(old.pid, signal.SIGSTOP)
+    eventually(lambda: restarted(yard, name, old), f"a new {name}")
+    assert not alive(old)
+    assert "no sign of life" in yard.config.paths.log("supervisor").read_text()
+
+
+def test_a_ready_file_that_vanished_restarts_the_worker(yard: Yard) -> None:
+    yard.up()
+    old = yard.process("worker")
+    yard.config.worker_ready.unlink()
+    eventually(lambda: restarted(yard, "worker", old), "a new worker")
+    assert yard.config.worker_ready.exists()
 
 
 def test_children_do_not_outlive_a_killed_supervisor(yard: Yard) -> None:
@@ -227,11 +250,74 @@ def test_a_lost_state_file_is_written_again(yard: Yard) -> None:
     assert yard.up().supervisor == first.supervisor
 
 
+def becomes_a_folder(file: Path) -> None:
+    file.unlink()
+    with suppress(FileExistsError):  # the supervisor was quicker
+        file.mkdir()
+        (file / "x").touch()
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "emptied": lambda file: file.write_bytes(b""),
+    "cut": lambda file: file.write_bytes(file.read_bytes()[:100]),
+    "binary": lambda file: file.write_bytes(b"\xff\x00"),
+    "a folder": becomes_a_folder,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_state_file_hides_no_running_stack(yard: Yard, damage: str) -> None:
+    running = yard.up()
+    DAMAGES[damage](yard.config.paths.state)
+    found = look(yard.config.paths)
+    assert found is not None
+    assert found.supervisor == running.supervisor
+    DAMAGES[damage](yard.config.paths.state)
+    assert yard.up().supervisor == running.supervisor
+    processes = yard.everything()
+    DAMAGES[damage](yard.config.paths.state)
+    assert yard.down()
+    assert not any(map(alive, processes))
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_state_file_of_a_stack_that_is_down_is_in_nobodys_way(yard: Yard, damage: str) -> None:
+    yard.up()
+    yard.down()
+    DAMAGES[damage](yard.config.paths.state)
+    assert look(yard.config.paths) is None
+    assert yard.up().phase == "ready"
+
+
+def test_a_supervisor_that_hangs_is_noticed_and_the_stack_restarted(yard: Yard) -> None:
+    first = yard.up()
+    os.kill(first.supervisor.pid, signal.SIGSTOP)
+    then = time.time() - 3600
+    os.utime(yard.config.paths.state, (then, then))
+    assert yard.up().supervisor != first.supervisor
+    assert not alive(first.supervisor)
+    assert any("does not answer" in line for line in yard.said)
+
+
+def test_a_supervisor_that_slept_with_the_machine_is_left_alone(yard: Yard) -> None:
+    first = yard.up()
+    os.kill(first.supervisor.pid, signal.SIGSTOP)
+    os.utime(yard.config.paths.state, (0, 0))
+    os.kill(first.supervisor.pid, signal.SIGCONT)
+    assert yard.up().supervisor == first.supervisor
+
+
 def test_a_removed_data_folder_ends_the_stack(yard: Yard) -> None:
     yard.up()
     running = yard.everything()
-    shutil.rmtree(yard.config.home)
+    remove(yard.config.home)
     eventually(lambda: not any(map(alive, running)), "the end of every process")
+
+
+def remove(folder: Path) -> None:
+    """As ``rm -rf`` does, again when the supervisor has just written its state anew."""
+    while folder.exists():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def age(yard: Yard, seconds: float) -> None:
