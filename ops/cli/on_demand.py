@@ -21,5 +21,6 @@ def stack_config(settings: Settings) -> StackConfig:
         world=(*MODULE, "workers.world_server"),
         worker=(*MODULE, "workers.worker"),
         world_socket=settings.world_socket,
+        settings=settings.given,
         temporal_namespace=settings.temporal_namespace,
     )
