@@ -34,11 +34,16 @@ def check_suite(suite: Suite, worlds: Mapping[str, WorldKind]) -> tuple[BadTask,
     for task in suite.each():
         if isinstance(task, BadTask):
             found.append(task)
-        elif task.world not in worlds:
-            found.append(BadTask("no such world", field=joined(task.id, "world"), fix=nearest(task.world, worlds)))
         else:
-            found += check_task(task, worlds[task.world]) or practise(task, engine)
+            found += check_in(task, worlds) or practise(task, engine)
     return tuple(found)
+
+
+def check_in(task: Task, worlds: Mapping[str, WorldKind]) -> tuple[BadTask, ...]:
+    """Everything that is wrong with one task, its world included, without playing it."""
+    if task.world not in worlds:
+        return (BadTask("no such world", field=joined(task.id, "world"), fix=nearest(task.world, worlds)),)
+    return check_task(task, worlds[task.world])
 
 
 def check_task(task: Task, kind: WorldKind) -> tuple[BadTask, ...]:

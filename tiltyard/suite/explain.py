@@ -1,7 +1,7 @@
 """Pydantic's errors, told as errors of a task file: field path, what is wrong, how to mend it."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from pydantic import ValidationError
@@ -23,14 +23,28 @@ FIXES = {
 """How to mend an error, by pydantic's error type."""
 
 
-def explain(error: ValidationError, where: str) -> BadTask:
-    """The first error as a ``BadTask``; the others are counted in its message."""
-    details = error.errors(include_url=False)
-    first, more = details[0], len(details) - 1
-    message = first["msg"].removeprefix("Value error, ")
-    if more:
-        message += f" (and {more} more)"
-    return BadTask(message, field=joined(where, field_path(first)), fix=_fix(first))
+def explain(error: ValidationError) -> tuple[BadTask, ...]:
+    """Each error as a ``BadTask`` whose field is the dotted path; one within a value explains one of the whole."""
+    found = error.errors(include_url=False)
+    inner = {one["loc"][:depth] for one in found for depth in range(len(one["loc"]))}
+    return tuple(
+        BadTask(one["msg"].removeprefix("Value error, "), field=field_path(one), fix=_fix(one))
+        for one in found
+        if one["loc"] not in inner
+    )
+
+
+def first_of(problems: Sequence[BadTask]) -> BadTask:
+    """The first problem; the others are counted in its message."""
+    first, more = problems[0], len(problems) - 1
+    return BadTask(first.message + (f" (and {more} more)" if more else ""), field=first.field, fix=first.fix)
+
+
+def related(path: str, other: str) -> bool:
+    """Whether one of two dotted paths lies within the other."""
+    one, two = path.split(".") if path else [], other.split(".") if other else []
+    shared = min(len(one), len(two))
+    return one[:shared] == two[:shared]
 
 
 def field_path(details: ErrorDetails) -> str:

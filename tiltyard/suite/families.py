@@ -1,7 +1,9 @@
 """Suites and families: a folder of task files, each read when one of its tasks is asked for."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +15,9 @@ import tasks
 from schemas.base import JsonObject, JsonValue
 from schemas.task import Task
 from tiltyard.errors import BadInput, BadTask
-from tiltyard.suite.explain import explain, joined, nearest
+from tiltyard.suite.explain import explain, first_of, joined, nearest, related
 from tiltyard.suite.reading import read_yaml
-from tiltyard.suite.rendering import render, render_vars
+from tiltyard.suite.rendering import render_vars, render_what_can_be
 
 SUFFIX = ".yaml"
 
@@ -59,16 +61,26 @@ class Family:
         return tuple(f"{self.name}/{variant}" for variant in cast(JsonObject, self._file["variants"]))
 
     @cached_property
-    def _made(self) -> dict[str, Task]:
+    def _made(self) -> dict[str, Task | tuple[BadTask, ...]]:
         return {}
 
     def task(self, variant: str) -> Task:
         """One variant, rendered and checked against the model. Raises ``BadTask``."""
+        found = self.read(variant)
+        if not isinstance(found, Task):
+            raise first_of(found)
+        return found
+
+    def read(self, variant: str) -> Task | tuple[BadTask, ...]:
+        """One variant, or everything that is wrong with it."""
         if variant not in self._made:
-            self._made[variant] = self._render(variant)
+            try:
+                self._made[variant] = self._render(variant)
+            except BadTask as error:
+                self._made[variant] = (error,)
         return self._made[variant]
 
-    def _render(self, variant: str) -> Task:
+    def _render(self, variant: str) -> Task | tuple[BadTask, ...]:
         where = joined(self.shown, f"variant {variant}")
         common = {key: value for key, value in self._file.items() if key not in ("family", "variants")}
         own = cast(JsonObject, cast(JsonObject, self._file["variants"])[variant] or {})
@@ -79,13 +91,32 @@ class Family:
         variables = merged.pop("vars", None) or {}
         if not isinstance(variables, dict):
             raise BadTask("is not a mapping", field=joined(where, "vars"))
-        try:
-            fields = cast(dict[str, Any], render(merged, render_vars(variables)))
-            return Task.model_validate({**fields, "id": f"{self.name}/{variant}"})
-        except BadTask as error:
-            raise BadTask(error.message, field=joined(where, error.field), fix=error.fix) from None
-        except ValidationError as error:
-            raise explain(error, where) from None
+        made = _made_of(merged, variables, f"{self.name}/{variant}")
+        if isinstance(made, Task):
+            return made
+        return tuple(BadTask(one.message, field=joined(where, one.field), fix=one.fix) for one in made)
+
+
+def _made_of(merged: JsonObject, variables: JsonObject, task_id: str) -> Task | list[BadTask]:
+    """The task, or everything that can be known to be wrong with it.
+
+    What a string would have been that cannot be rendered is not known: nothing is said of its place in the model.
+    """
+    problems: list[BadTask] = []
+    try:
+        values = render_vars(variables, problems)
+    except BadTask as error:
+        return [error]
+    if problems:  # nothing is known of a string that needs what is missing
+        return problems
+    rendered = render_what_can_be(merged, values, problems)
+    try:
+        task = Task.model_validate({**cast(dict[str, Any], rendered), "id": task_id})
+    except ValidationError as error:
+        unknown = [one.field for one in problems]
+        problems += [one for one in explain(error) if not any(related(one.field, path) for path in unknown)]
+        return problems
+    return problems or task
 
 
 @dataclass(frozen=True)
@@ -125,8 +156,17 @@ class Suite:
         ids = [task_id for family in near for task_id in family.ids]
         found = [task_id for task_id in ids if _fits(task_id.split("/"), globs)]
         if not found:
-            raise BadTask("no task has this id", field=glob, fix=nearest(glob, ids or self.families))
+            raise BadTask("no task has this id", field=glob, fix=nearest(glob, ids or self._close(parts)))
         return {task_id: self._family_of(task_id).task(task_id.rsplit("/", 1)[1]) for task_id in found}
+
+    def _close(self, parts: Sequence[str]) -> tuple[str, ...]:
+        """What may have been meant: families, or tasks of those that are close where a task was named."""
+        families = get_close_matches("/".join(parts[:2]), self.families, n=3)
+        if len(parts) < 3 or not families:
+            return tuple(self.families)
+        with suppress(BadTask):
+            return tuple(task_id for name in families for task_id in self.families[name].ids)
+        return tuple(families)
 
     def _family_of(self, task_id: str) -> Family:
         return self.families[task_id.rsplit("/", 1)[0]]
@@ -136,7 +176,7 @@ class Suite:
         return tuple(_listed(self.task(task_id)) for task_id in self.ids)
 
     def each(self) -> Iterator[Task | BadTask]:
-        """Every task, or what is wrong with its file; a bad file does not hide the others."""
+        """Every task, or everything that is wrong with it; a bad file or task does not hide the others."""
         for family in self.families.values():
             try:
                 variants = [task_id.rsplit("/", 1)[1] for task_id in family.ids]
@@ -144,21 +184,22 @@ class Suite:
                 yield error
                 continue
             for variant in variants:
-                try:
-                    yield family.task(variant)
-                except BadTask as error:
-                    yield error
+                found = family.read(variant)
+                if isinstance(found, Task):
+                    yield found
+                else:
+                    yield from found
 
 
 def load_suite(place: Path) -> Suite:
-    """The suite in a folder of ``WORLD/FAMILY.yaml`` files, or of one such file.
+    """The suite in a folder of ``WORLD/FAMILY.yaml`` files, of one of its worlds, or of one such file.
 
     Raises ``BadInput`` when there is none. Bad files are reported when they are used.
     """
-    files = [place] if place.is_file() else sorted(place.glob(f"*/*{SUFFIX}"))
+    files = [place] if place.is_file() else sorted(place.glob(f"*/*{SUFFIX}")) or sorted(place.glob(f"*{SUFFIX}"))
     if not files:
         raise BadInput("holds no task files", field=str(place), fix=f"put them at WORLD/FAMILY{SUFFIX}")
-    root = place.resolve().parent.parent if place.is_file() else place.resolve()
+    root = files[0].resolve().parent.parent
     names = {f"{file.resolve().parent.name}/{file.stem}": file for file in files}
     shown = {name: str(file.resolve().relative_to(root)) for name, file in names.items()}
     return Suite({name: Family(name, names[name], shown[name]) for name in sorted(names)})

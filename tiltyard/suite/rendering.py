@@ -56,20 +56,34 @@ def _environment() -> _Environment:
 _JINJA = _environment()
 
 
-def render(value: JsonValue, variables: Mapping[str, JsonValue], where: str = "") -> JsonValue:
+def render_what_can_be(
+    value: JsonValue, variables: Mapping[str, JsonValue], problems: list[BadTask], where: str = ""
+) -> JsonValue:
     """``value`` with every string rendered; a string that is exactly one ``{{ … }}`` keeps the value's type.
 
-    Raises ``BadTask`` whose field is the dotted path below ``where``.
+    A string that cannot be rendered becomes null, and why is added to ``problems``: a ``BadTask`` whose field is
+    the dotted path below ``where``.
     """
     if isinstance(value, dict):
         return {
-            str(render(key, variables, where)): render(item, variables, f"{where}.{key}".lstrip("."))
+            str(render_what_can_be(key, variables, problems, where)): render_what_can_be(
+                item, variables, problems, f"{where}.{key}".lstrip(".")
+            )
             for key, item in value.items()
         }
     if isinstance(value, list):
-        return [render(item, variables, f"{where}.{index}") for index, item in enumerate(value)]
+        items = enumerate(value)
+        return [render_what_can_be(item, variables, problems, f"{where}.{index}") for index, item in items]
     if not isinstance(value, str) or "{" not in value:
         return value
+    try:
+        return _rendered_string(value, variables, where)
+    except BadTask as error:
+        problems.append(error)
+        return None
+
+
+def _rendered_string(value: str, variables: Mapping[str, JsonValue], where: str) -> JsonValue:
     try:
         rendered = _rendered(value, variables)
         size = len(canonical(rendered))
@@ -84,8 +98,12 @@ def render(value: JsonValue, variables: Mapping[str, JsonValue], where: str = ""
     return rendered
 
 
-def render_vars(variables: JsonObject) -> JsonObject:
-    """The variables themselves, which may use one another in any order. Raises ``BadTask``."""
+def render_vars(variables: JsonObject, problems: list[BadTask]) -> JsonObject:
+    """The variables themselves, which may use one another in any order.
+
+    What cannot be rendered is added to ``problems``, but for variables that only suffer from another's. Raises
+    ``BadTask`` when there is no order to render them in.
+    """
     needs = {name: _names_in(value, f"vars.{name}") & variables.keys() for name, value in variables.items()}
     try:
         order = list(graphlib.TopologicalSorter(needs).static_order())
@@ -93,7 +111,13 @@ def render_vars(variables: JsonObject) -> JsonObject:
         raise BadTask(f"use one another in a circle: {' → '.join(error.args[1])}", field="vars") from None
     done: JsonObject = {}
     for name in order:
-        done[name] = render(variables[name], done, f"vars.{name}")
+        if needs[name] <= done.keys():
+            found: list[BadTask] = []
+            rendered = render_what_can_be(variables[name], done, found, f"vars.{name}")
+            if found:
+                problems += found
+            else:
+                done[name] = rendered
     return done
 
 

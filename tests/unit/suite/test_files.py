@@ -101,6 +101,22 @@ def test_a_bad_file_is_refused_naming_file_variant_field_and_fix(
     assert says in str(refused.value)
 
 
+def test_everything_that_is_wrong_with_a_task_is_told_at_once(place: Place) -> None:
+    """Of a string that cannot be rendered nothing more is said: it is not known what the model would get."""
+    bad = GOOD.replace("{{ who }} wants", "{{ whom }} wants").replace("turns: 10", "tuns: 10")
+    bad = bad.replace("tool_calls: 20", 'tool_calls: "{{ man }}"').replace("kind: answer", "kind: anwser")
+    fields = {one.field.rpartition(": ")[2] for one in place(bad).each() if isinstance(one, BadTask)}
+    assert fields == {"instruction", "limits.tuns", "limits.tool_calls", "contracts.0"}
+    with pytest.raises(BadTask, match=r"and 3 more"):
+        place(bad).match(["shop/lamps/1"])
+
+
+def test_every_bad_variable_is_told_and_no_other_that_needs_it(place: Place) -> None:
+    bad = GOOD.replace("lamp: L-1", 'lamp: "{{ lump }}"').replace("who: Ada", 'who: "{{ n / 0 }}"')
+    fields = [one.field for one in place(bad).each() if isinstance(one, BadTask) and "variant 1" in one.field]
+    assert sorted(fields) == [f"shop/lamps.yaml: variant 1: vars.{name}" for name in ("lamp", "who")]
+
+
 def test_scalars_are_read_as_json_reads_them() -> None:
     text = b"[yes, 02134, 12:30, 2024-05-01, 1_000, .inf, 7, -1.5e3, true, null, ~]"
     expected = ["yes", "02134", "12:30", "2024-05-01", "1_000", ".inf", 7, -1500.0, True, None, None]
@@ -132,16 +148,22 @@ def test_globs_match_part_by_part_and_read_only_matching_files(place: Place, tmp
 
 @pytest.mark.parametrize(
     ("glob", "says"),
-    [("shop/lamp", "did you mean shop/lamps"), ("shop/lamps/3", "shop/lamps/1"), ("a/b/c/d", "three parts")],
+    [
+        ("shop/lamp", "did you mean shop/lamps"),
+        ("shop/lamps/3", "shop/lamps/1"),
+        ("shop/lampse/1", "mean shop/lamps/1"),
+        ("a/b/c/d", "three parts"),
+    ],
 )
 def test_a_glob_without_a_task_names_close_ones(place: Place, glob: str, says: str) -> None:
     with pytest.raises(BadTask, match=says):
         place(GOOD).match([glob])
 
 
-def test_one_file_is_a_suite_and_an_empty_folder_is_none(place: Place, tmp_path: Path) -> None:
+def test_one_file_or_world_is_a_suite_and_an_empty_folder_is_none(place: Place, tmp_path: Path) -> None:
     place(GOOD)
     assert load_suite(tmp_path / "shop" / "lamps.yaml").ids == ("shop/lamps/1", "shop/lamps/2")
+    assert load_suite(tmp_path / "shop").ids == ("shop/lamps/1", "shop/lamps/2")
     with pytest.raises(BadInput, match=r"WORLD/FAMILY\.yaml"):
         load_suite(tmp_path / "nothing")
 
