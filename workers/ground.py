@@ -174,6 +174,6 @@ class Ground:
     async def _handle(self, episode_id: str) -> WorkflowHandle[EpisodeWorkflow, Summary]:
         if await self.records.spec(episode_id) is None:
             raise BadInput(
-                "there is no such episode", field=episode_id, fix="tiltyard episodes list names those there are"
+                "there is no such episode", field=episode_id, fix="`tiltyard episodes list` names those there are"
             )
         return self.client.get_workflow_handle_for(EpisodeWorkflow.run, workflow_id(episode_id))

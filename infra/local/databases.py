@@ -26,6 +26,18 @@ def database_problem(file: Path) -> str:
     return f"{file} was made by a newer version of Tiltyard (revision {strange[0]})" if strange else ""
 
 
+def open_episodes(file: Path) -> int:
+    """How many episodes of the records' database have no outcome yet; 0 without a database that can be read."""
+    try:
+        with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=10)) as database:
+            (number,) = database.execute(
+                "SELECT count(*) FROM episode LEFT JOIN outcome USING (episode_id) WHERE outcome.episode_id IS NULL"
+            ).fetchone()
+    except sqlite3.Error:
+        return 0
+    return int(number)
+
+
 def namespaces(file: Path) -> dict[str, int]:
     """How many namespaces of the worlds' database are free, leased, sealed, drained and quarantined."""
     if not file.exists():

@@ -13,7 +13,7 @@ from tiltyard.errors import BadPolicy
 __all__ = ["CheckScript", "Target", "folder", "parse", "program"]
 
 _OBJECT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-_FORMS = "a shipped script's name (tiltyard policies list), module:object, or exec:COMMAND"
+_FORMS = "a shipped script's name (`tiltyard policies list`), module:object, or exec:COMMAND"
 
 CheckScript = Callable[[str], object]
 """Raises ``BadPolicy`` for a name that is no shipped script's."""

@@ -20,13 +20,15 @@ def demo(home: Path | None, out: Output) -> int:
 
     from infra.local.paths import StackPaths
     from infra.local.stack import look, take_down
+    from ops.cli.called import call_on
     from ops.cli.showing import show
     from workers.settings import Settings
 
     folder = Settings.from_environment(home).home / "demo"
+    call_on(folder)
     was_up = look(StackPaths(folder)) is not None
     try:
-        held = asyncio.run(show(folder, out))
+        held = asyncio.run(show(folder, home, out))
     finally:
         if not was_up:
             take_down(StackPaths(folder), out.note)

@@ -1,5 +1,6 @@
 """A world as its tools and templates describe it."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from tiltyard.errors import BadInput
@@ -29,18 +30,13 @@ def described(kind: WorldKind) -> dict[str, Any]:
     }
 
 
-def tool_rows(kind: WorldKind) -> list[tuple[str, ...]]:
-    """One row a tool: name, whether it writes, its cost on the world's clock, arguments, first line of its text."""
-    return [
-        (
-            name,
-            "yes" if one.spec.writes else "",
-            f"{one.spec.cost_s} s",
-            ", ".join(_argument(field, info.is_required()) for field, info in one.arguments.model_fields.items()),
-            one.spec.description.splitlines()[0],
-        )
-        for name, one in sorted(kind.tools.items())
-    ]
+def tool_lines(kind: WorldKind) -> Iterator[str]:
+    """Two lines a tool: how it is called, what that costs on the world's clock, whether it writes; what it does."""
+    for name, one in sorted(kind.tools.items()):
+        fields = one.arguments.model_fields.items()
+        arguments = ", ".join(_argument(field, info.is_required()) for field, info in fields)
+        yield f"\n{name}({arguments})  {one.spec.cost_s} s{', writes' if one.spec.writes else ''}"
+        yield f"  {one.spec.description.splitlines()[0]}"
 
 
 def _argument(name: str, required: bool) -> str:

@@ -1,9 +1,9 @@
-"""``tiltyard episodes``: look at episodes and steer them."""
+"""``tiltyard episodes``: look at episodes and steer them. To look starts nothing."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from workers.ground import Ground
 
 EPISODE = click.argument("episode_id", metavar="EPISODE")
+EPISODES = click.argument("episode_ids", metavar="EPISODE…", nargs=-1, required=True)
 
 
 @click.group()
@@ -21,15 +22,8 @@ def episodes() -> None:
     """List, show, watch and steer episodes."""
 
 
-def _on_ground(home: Path | None, out: Output, work: "Callable[[Ground], Awaitable[None]]") -> int:
-    """Do something on the ground, which is started first where needed."""
-    from ops.cli.session import ground
-
-    async def do() -> None:
-        async with ground(home, out.note) as opened:
-            await work(opened)
-
-    asyncio.run(do())
+def _run(work: Coroutine[Any, Any, None]) -> int:
+    asyncio.run(work)
     return DONE
 
 
@@ -38,36 +32,10 @@ def _on_ground(home: Path | None, out: Output, work: "Callable[[Ground], Awaitab
 @click.pass_obj
 @json_option
 def list_episodes(home: Path | None, limit: int, out: Output) -> int:
-    """List the newest episodes first; one without an end is planned or running."""
+    """List the newest episodes first. Open ones say where they are when the stack runs; nothing is started."""
+    from ops.cli.looking import show_list
 
-    async def work(ground: "Ground") -> None:
-        found = await ground.records.episodes(limit)
-        for spec, result in found:
-            out.value(
-                {
-                    "episode_id": spec.episode_id,
-                    "task": spec.task_id,
-                    "policy": spec.policy.target,
-                    "seed": spec.seed,
-                    "end": result.end if result else None,
-                    "validity": result.validity if result else None,
-                    "score": result.score.total if result else None,
-                }
-            )
-        rows = [
-            (
-                spec.episode_id,
-                spec.task_id,
-                spec.policy.target,
-                str(spec.seed),
-                str(result.end) if result else "open",
-                f"{result.score.total:.2f}" if result else "",
-            )
-            for spec, result in found
-        ]
-        out.table(("EPISODE", "TASK", "POLICY", "#SEED", "END", "#SCORE"), rows)
-
-    return _on_ground(home, out, work)
+    return _run(show_list(home, limit, out))
 
 
 @episodes.command()
@@ -75,21 +43,10 @@ def list_episodes(home: Path | None, limit: int, out: Output) -> int:
 @click.pass_obj
 @json_option
 def show(home: Path | None, episode_id: str, out: Output) -> int:
-    """Show an episode's graded result, or where it is while it runs."""
-    from ops.cli.results import show_result
-    from ops.cli.watching import status_line
+    """Show an episode's graded result, or where it is while the stack runs; nothing is started."""
+    from ops.cli.looking import show_one
 
-    async def work(ground: "Ground") -> None:
-        result = await ground.records.result(episode_id)
-        if result is not None:
-            out.value(result)
-            show_result(out, result)
-            return
-        status = await ground.status(episode_id)
-        out.value(status)
-        out.show(status_line(status))
-
-    return _on_ground(home, out, work)
+    return _run(show_one(home, episode_id, out))
 
 
 @episodes.command()
@@ -99,51 +56,74 @@ def show(home: Path | None, episode_id: str, out: Output) -> int:
 def watch(home: Path | None, episode_id: str, out: Output) -> int:
     """Follow an episode to its end and print its result. Ctrl-C stops the watching only."""
     from ops.cli.results import show_result
+    from ops.cli.session import ground
     from ops.cli.watching import follow
 
-    async def work(ground: "Ground") -> None:
-        result = await follow(ground, episode_id, out.note)
-        out.value(result)
-        show_result(out, result)
+    async def work() -> None:
+        async with ground(home, out.note) as opened:
+            result = await follow(opened, episode_id, out.note)
+            out.value(result)
+            show_result(out, result)
 
-    return _on_ground(home, out, work)
+    return _run(work())
 
 
 def _steer(
-    home: Path | None, out: Output, episode_id: str, done: str, work: "Callable[[Ground], Awaitable[None]]"
+    home: Path | None,
+    out: Output,
+    episode_ids: Sequence[str],
+    done: str,
+    message: "Callable[[Ground, str], Awaitable[None]]",
 ) -> int:
-    code = _on_ground(home, out, work)
-    out.value({"episode_id": episode_id, "done": done})
-    out.show(f"{episode_id}: {done}")
-    return code
+    """Send a message to each episode. One that refuses it keeps it from no other; the first refusal is raised."""
+    from ops.cli.session import ground
+    from tiltyard.errors import BadInput
+
+    async def work() -> None:
+        refused: list[BadInput] = []
+        async with ground(home, out.note) as opened:
+            for episode_id in dict.fromkeys(episode_ids):
+                try:
+                    await message(opened, episode_id)
+                except BadInput as error:
+                    refused.append(error)
+                    continue
+                out.value({"episode_id": episode_id, "done": done})
+                out.show(f"{episode_id}: {done}")
+        for other in refused[1:]:
+            out.note(f"error: {other}")
+        if refused:
+            raise refused[0]
+
+    return _run(work())
 
 
 @episodes.command()
-@EPISODE
+@EPISODES
 @click.option("--reason", default="stopped by request", show_default=True, help="Recorded with the result.")
 @click.pass_obj
 @json_option
-def stop(home: Path | None, episode_id: str, reason: str, out: Output) -> int:
-    """End an episode; it is recorded as cancelled."""
-    return _steer(home, out, episode_id, "stopped", lambda ground: ground.stop(episode_id, reason))
+def stop(home: Path | None, episode_ids: tuple[str, ...], reason: str, out: Output) -> int:
+    """End episodes; they are recorded as cancelled."""
+    return _steer(home, out, episode_ids, "stopped", lambda ground, episode: ground.stop(episode, reason))
 
 
 @episodes.command()
-@EPISODE
+@EPISODES
 @click.pass_obj
 @json_option
-def pause(home: Path | None, episode_id: str, out: Output) -> int:
-    """Hold an episode at its next turn boundary, for as long as you like."""
-    return _steer(home, out, episode_id, "paused", lambda ground: ground.pause(episode_id))
+def pause(home: Path | None, episode_ids: tuple[str, ...], out: Output) -> int:
+    """Hold episodes at their next turn boundary, for as long as you like."""
+    return _steer(home, out, episode_ids, "paused", lambda ground, episode: ground.pause(episode))
 
 
 @episodes.command()
-@EPISODE
+@EPISODES
 @click.pass_obj
 @json_option
-def resume(home: Path | None, episode_id: str, out: Output) -> int:
-    """Let a paused episode go on."""
-    return _steer(home, out, episode_id, "resumed", lambda ground: ground.resume(episode_id))
+def resume(home: Path | None, episode_ids: tuple[str, ...], out: Output) -> int:
+    """Let paused episodes go on."""
+    return _steer(home, out, episode_ids, "resumed", lambda ground, episode: ground.resume(episode))
 
 
 @episodes.command()
@@ -153,4 +133,4 @@ def resume(home: Path | None, episode_id: str, out: Output) -> int:
 @json_option
 def answer(home: Path | None, episode_id: str, text: str, out: Output) -> int:
     """Answer an episode's question or approval with TEXT."""
-    return _steer(home, out, episode_id, "answered", lambda ground: ground.answer(episode_id, text))
+    return _steer(home, out, (episode_id,), "answered", lambda ground, episode: ground.answer(episode, text))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from ops.cli.called import typeable
 from ops.cli.visible import visible
 from tiltyard.errors import BadInput, TiltyardError
 
@@ -79,7 +80,7 @@ def _say_click(error: click.ClickException) -> None:
 
 def _say(text: str) -> None:
     with suppress(OSError):  # nobody reads standard error: the exit code must do
-        print(visible(text), file=sys.stderr, flush=True)
+        print(visible(typeable(text)), file=sys.stderr, flush=True)
 
 
 def crash(error: BaseException, log: Path | None) -> Crashed:

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ops.cli.called import call_on
 from ops.cli.failures import Crashed, Unread, crash, pipes_told, report
 from ops.cli.home import home_option
 from tiltyard.errors import StackFailed, TiltyardError
@@ -105,6 +106,7 @@ def program(ctx: click.Context, home: Path | None) -> None:
     failed, 130 interrupted, 141 the reader of a pipe left.
     """
     ctx.obj = home
+    call_on(home)
 
 
 def run_program(arguments: list[str]) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ops.cli.called import typeable
 from ops.cli.home import home_option, take_home
 from ops.cli.visible import visible, visible_cell
 
@@ -23,6 +24,9 @@ PIPE_COLUMNS = 200
 GAP = "  "
 LAST_COLUMN = 30
 """Columns that the last column of a table has at least."""
+
+SHORT = {"#EFFECTS": "#EFF", "#DUPLICATES": "#DUP"}
+"""Heads of columns where there is little room."""
 
 Result = TypeVar("Result")
 
@@ -41,19 +45,25 @@ class Output:
             sys.stdout.write(canonical(value).decode("utf-8", "replace") + "\n")
             sys.stdout.flush()
 
-    def show(self, answer: str) -> None:
-        """The answer for people, its control characters made visible. Nothing with ``--json``."""
-        if not self.json:
-            self.console().print(visible(answer), highlight=False, markup=False)
+    def show(self, answer: str, *, fold: bool = True) -> None:
+        """The answer for people, its control characters made visible. Nothing with ``--json``.
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        ``fold`` breaks lines between words where the terminal ends; commands are left whole, for copying.
+        """
+        if not self.json:
+            console = self.console()
+            console.print(visible(answer), highlight=False, markup=False, soft_wrap=not fold or console.soft_wrap)
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str] = ()) -> None:
         """The answer as a table; a column named with a leading ``#`` is aligned to the right.
 
-        Only the last column is folded: ids stay whole, for copying, also on a narrow terminal.
+        Only the last column is folded: ids stay whole, for copying, also on a narrow terminal. Where there is no
+        room for all, heads are shortened and the ``spare`` columns left out, one after another.
         """
         if not self.json:
             rows = [tuple(map(visible_cell, row)) for row in rows]
             console = self.console()
+            columns, rows = fitting(columns, rows, spare, console.width)
             console.width = max(console.width, _least_width(columns, rows))
             with console.capture() as drawn:
                 console.print(drawn_table(columns, rows), markup=False)
@@ -62,7 +72,7 @@ class Output:
     def note(self, text: str) -> None:
         """A remark on what happens meanwhile. That nobody reads it is no reason to stop."""
         with suppress(BrokenPipeError):
-            print(visible(text), file=sys.stderr, flush=True)
+            print(visible(typeable(text)), file=sys.stderr, flush=True)
 
     def console(self, *, errors: bool = False) -> "Console":
         """A console on one of the two streams."""
@@ -78,9 +88,25 @@ class Output:
         return OnPipe(file=stream, width=None if stream.isatty() else PIPE_COLUMNS, soft_wrap=not stream.isatty())
 
 
+def fitting(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str], width: int
+) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """As much of a table as fits the width: all, else with short heads, else without some of the spare columns."""
+    if _least_width(columns, rows) <= width:
+        return columns, rows
+    kept, heads, cells = list(range(len(columns))), [SHORT.get(head, head) for head in columns], rows
+    for column in (None, *map(columns.index, spare)):
+        kept = [one for one in kept if one != column]
+        cells = [[row[one] for one in kept] for row in rows]
+        if _least_width([heads[one] for one in kept], cells) <= width:
+            break
+    return [heads[one] for one in kept], cells
+
+
 def _least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     """Width at which every column but the last is whole, and the last has room for a word."""
-    widest = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+    heads = [column.lstrip("#") for column in columns]
+    widest = [max(map(len, cells)) for cells in zip(heads, *rows, strict=True)]
     return sum(widest[:-1]) + len(GAP) * len(widest) + min(widest[-1], LAST_COLUMN)
 
 

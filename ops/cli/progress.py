@@ -9,12 +9,13 @@ from rich.live import Live
 
 from ops.cli.output import Output, drawn_table
 from ops.cli.visible import visible
+from ops.cli.watching import phase_of
 from schemas.episode import EpisodeResult, EpisodeSpec
 from schemas.status import EpisodeStatus
 
 
 class Progress(Protocol):
-    """What a batch tells its watcher. ``live`` says that statuses are wanted too."""
+    """What a batch tells its watcher. ``live`` says that each turn can be seen."""
 
     live: bool
 
@@ -38,11 +39,12 @@ def progress(out: Output, total: int) -> Iterator[Progress]:
 def ended_line(result: EpisodeResult) -> str:
     """One ended episode in a line."""
     score = result.score
-    return f"{result.task} seed {result.seed}: {result.end}, score {score.total:.2f} ({result.episode_id})"
+    trial = f"{result.task} by {result.policy}, seed {result.seed}"
+    return f"{trial}: {result.end}, score {score.total:.2f} ({result.episode_id})"
 
 
 class Lines:
-    """One line for each end."""
+    """One line for each end. Questions are told by the batch, on every kind of display."""
 
     live = False
 
@@ -53,7 +55,7 @@ class Lines:
         """Silence: the end says all."""
 
     def status(self, status: EpisodeStatus) -> None:
-        """Not asked for."""
+        """Silence: nobody can see each turn."""
 
     def ended(self, result: EpisodeResult) -> None:
         self._done += 1
@@ -89,10 +91,11 @@ class Board:
             (
                 spec.episode_id,
                 spec.task_id,
-                status.phase if status else "starting",
+                str(spec.seed),
+                phase_of(status) if status else "starting",
                 str(status.turns if status else 0),
             )
             for spec, status in self._rows.values()
         ]
         title = f"{self._done} of {self._total} done, {len(rows)} running"
-        self._live.update(drawn_table(("EPISODE", "TASK", "PHASE", "#TURN"), rows, title))
+        self._live.update(drawn_table(("EPISODE", "TASK", "#SEED", "PHASE", "#TURN"), rows, title))

@@ -8,6 +8,7 @@ from schemas.episode import EpisodeResult
 COLUMNS = (
     "TASK",
     "POLICY",
+    "#SEED",
     "END",
     "#SCORE",
     "#C",
@@ -20,13 +21,16 @@ COLUMNS = (
     "EPISODE",
 )
 
+SPARE = ("DRAIN", "POLICY", "#P", "#C", "#E", "#EFFECTS", "SAFETY", "#DUPLICATES")
+"""What a table of results can do without, on a narrow terminal; the first one first."""
+
 
 def show_results(out: Output, results: Sequence[EpisodeResult]) -> None:
     """One result in full, several in a table with their mean."""
     if len(results) == 1:
         show_result(out, results[0])
         return
-    out.table(COLUMNS, [result_row(one) for one in results])
+    out.table(COLUMNS, [result_row(one) for one in results], SPARE)
     if results:
         mean = sum(one.score.total for one in results) / len(results)
         out.show(f"mean score of {len(results)} trials: {mean:.3f}")
@@ -34,7 +38,7 @@ def show_results(out: Output, results: Sequence[EpisodeResult]) -> None:
 
 def result_row(result: EpisodeResult) -> tuple[str, ...]:
     """One result as a row of ``COLUMNS``."""
-    return (result.task, result.policy, *figures(result), result.episode_id)
+    return (result.task, result.policy, str(result.seed), *figures(result), result.episode_id)
 
 
 def figures(result: EpisodeResult) -> tuple[str, ...]:

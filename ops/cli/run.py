@@ -54,7 +54,8 @@ def run(
     """Run each TASK (an id or a glob such as 'replacement/reply-*') with a policy and print the graded results.
 
     Ctrl-C once pauses the running episodes at their turn boundary and prints how to go on; twice detaches, and
-    they go on by themselves. With --json, one object for each episode is printed as it ends.
+    they go on by themselves. Trials that were not started are counted, with the command that runs them. With
+    --json, one object for each episode is printed as it ends.
     """
     import asyncio
 
@@ -66,7 +67,8 @@ def run(
 
     chosen = shipped().match(tasks)
     found = resolve_policy(policy, str(Path.cwd()), catalogue.shipped, Settings.from_environment(home).search_path)
-    order = Order(chosen, found, tuple(range(seed, seed + repeat)), jobs, detach)
+    options = ("--policy", policy, "--jobs", str(jobs), *(("--json",) if out.json else ()))
+    order = Order(chosen, found, tuple(range(seed, seed + repeat)), jobs, detach, options)
     return _verdict(asyncio.run(play(home, order, out)), fail_under, out)
 
 

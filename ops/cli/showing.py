@@ -1,17 +1,16 @@
 """What the demo plays and prints."""
 
 import asyncio
-import shutil
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ops.cli.batch import Batch
+from ops.cli.called import call_on, command_line
 from ops.cli.output import Output
 from ops.cli.progress import progress
 from ops.cli.results import figures
 from ops.cli.session import ground
-from ops.cli.trials import Batch
 from schemas.episode import EpisodeResult, PolicySpec
 from tiltyard.suite import Suite, shipped
 from workers.ground import Ground
@@ -25,9 +24,12 @@ FAMILIES = {
 }
 
 RETAIL = "retail/*/1"
-KILLED_TASK, KILLED_POLICY = "replacement/reply-lost/1", "reconcile"
+KILLED_FAMILY, KILLED_POLICY = "replacement/reply-lost", "reconcile"
+KILLED_TASK = f"{KILLED_FAMILY}/1"
 
 COLUMNS = ("POLICY", "END", "#SCORE", "#C", "#P", "#E", "#EFFECTS", "#DUPLICATES", "SAFETY", "DRAIN")
+SPARE = ("DRAIN", "#P", "#E", "#C", "#EFFECTS")
+"""What the tables can do without on a narrow terminal; the first one first."""
 
 LEGEND = """\
 C  completion: the world ended as the task demands, judged from its rows, ledger and receipts; never from what the
@@ -41,8 +43,11 @@ the policy's doing. DRAIN is what was still under way at the end and had to be e
 JOBS = 4
 
 
-async def show(home: Path, out: Output) -> bool:
-    """Play and print the demo in this data folder; whether all that it claims held."""
+async def show(home: Path, given: Path | None, out: Output) -> bool:
+    """Play and print the demo in this data folder; whether all that it claims held.
+
+    ``given`` is the data folder that the command was called on, for the commands to go on with.
+    """
     started = time.monotonic()
     async with ground(home, out.note) as opened:
         stage = _Stage(opened, Settings.from_environment(home), out)
@@ -59,7 +64,7 @@ async def show(home: Path, out: Output) -> bool:
         out.show(LEGEND)
         seconds = time.monotonic() - started
         out.show(f"\n{len(stage.results)} episodes in {seconds:.0f} s, the start of the stack included.\n")
-        out.show(_next_commands(home, stage.results))
+        out.show(_next_commands(given, home, stage.results), fold=False)
         return held and all(one.validity.value == "valid" for one in stage.results)
 
 
@@ -84,7 +89,7 @@ class _Stage:
 
     def table(self, title: str, rows: Sequence[tuple[str, ...]], first: str = "POLICY") -> None:
         self._out.show(title)
-        self._out.table((first, *COLUMNS[1:]), rows)
+        self._out.table((first, *COLUMNS[1:]), rows, SPARE)
         self._out.show("")
 
     async def kill_a_worker(self) -> bool:
@@ -116,22 +121,24 @@ def _yes(fact: bool) -> str:
     return "yes" if fact else "NO"
 
 
-def _next_commands(home: Path, results: Sequence[EpisodeResult]) -> str:
+def _next_commands(given: Path | None, folder: Path, results: Sequence[EpisodeResult]) -> str:
+    """Commands to go on with: in the demo's folder, then on a stack of the user's own."""
     duplicate = next((one for one in results if one.counts.duplicates), results[0])
-    program = _program()
-    commands = (
-        (f"{program} --home {home} episodes show {duplicate.episode_id}", "why this one lost its points"),
-        (f"{program} tasks show {KILLED_TASK}", "a task, and what it is graded by"),
-        (f"{program} run 'replacement/reply-lost/*' --policy reconcile", "a family; it starts a stack of your own"),
-        (f"{program} episodes list", "what has been run"),
-        (f"{program} down", "end the stack (it also ends by itself when idle)"),
+    call_on(folder)
+    here = (("why this one lost its points", "episodes", "show", duplicate.episode_id),)
+    commands = [(why, command_line(*words)) for why, *words in here]
+    call_on(given)
+    own = (
+        ("a task, and what it is graded by", "tasks", "show", KILLED_TASK),
+        (
+            "a family of tasks; this starts a stack of your own",
+            "run",
+            f"{KILLED_FAMILY}/*",
+            "--policy",
+            "reconcile",
+        ),
+        ("what has been run there", "episodes", "list"),
+        ("end your stack (it also ends by itself when idle)", "down"),
     )
-    width = max(len(command) for command, _ in commands)
-    return "Next:\n" + "\n".join(f"  {command:{width}}  # {why}" for command, why in commands)
-
-
-def _program() -> str:
-    """The program's name as it can be typed here."""
-    found = shutil.which("tiltyard")
-    called = Path(sys.argv[0])
-    return "tiltyard" if found and Path(found).resolve() == called.resolve() else str(called)
+    commands += [(why, command_line(*words)) for why, *words in own]
+    return "Next:\n" + "\n".join(f"  # {why}\n  {command}" for why, command in commands)

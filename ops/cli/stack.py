@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from ops.cli.called import command_line, typeable
 from ops.cli.failures import DONE, FAILED
 from ops.cli.output import Output, json_option
 
@@ -24,7 +25,11 @@ def up(home: Path | None, out: Output) -> int:
     from workers.settings import Settings
 
     config = stack_config(Settings.from_environment(home))
-    address = bring_up(config, out.note, pinned=True).address
+    try:
+        address = bring_up(config, out.note, pinned=True).address
+    except KeyboardInterrupt:
+        out.note("interrupted: what was begun goes on; `tiltyard status` says what runs, `tiltyard down` ends it")
+        raise
     out.value({"running": True, "home": str(config.home), "temporal_address": address})
     out.show(f"the stack is up: Temporal at {address}, data in {config.home}")
     return DONE
@@ -35,15 +40,25 @@ def up(home: Path | None, out: Output) -> int:
 @json_option
 def down(home: Path | None, out: Output) -> int:
     """End the stack. Running episodes are kept and go on when it is next started."""
+    from infra.local.databases import open_episodes
     from infra.local.paths import StackPaths
     from infra.local.stack import take_down
     from workers.settings import Settings
 
     settings = Settings.from_environment(home)
     ended = take_down(StackPaths(settings.home), out.note)
-    out.value({"ended": ended, "home": str(settings.home)})
+    left = open_episodes(settings.home / "records.db")
+    out.value({"ended": ended, "home": str(settings.home), "open_episodes": left})
     out.show("the stack is down" if ended else "no stack was running")
+    _show_open(out, left, "goes on when the stack is next started", "go on when the stack is next started")
     return DONE
+
+
+def _show_open(out: Output, number: int, one: str, many: str) -> None:
+    """That there are episodes without an end, and what becomes of them."""
+    if number:
+        what = f"1 open episode: it {one}" if number == 1 else f"{number} open episodes: they {many}"
+        out.show(f"{what} (to see them: {command_line('episodes', 'list')})", fold=False)
 
 
 @click.command()
@@ -51,11 +66,13 @@ def down(home: Path | None, out: Output) -> int:
 @json_option
 def status(home: Path | None, out: Output) -> int:
     """Say what runs. Starts nothing."""
+    from infra.local.databases import open_episodes
     from infra.local.paths import StackPaths
     from infra.local.state import read_state
     from workers.settings import Settings
 
     paths = StackPaths(Settings.from_environment(home).home)
+    left = open_episodes(paths.home / "records.db")
     state = read_state(paths.state)
     running = state is not None and state.running
     pinned = running and paths.pinned.exists()
@@ -64,14 +81,16 @@ def status(home: Path | None, out: Output) -> int:
             "running": running,
             "home": str(paths.home),
             "ends_when_idle": running and not pinned,
+            "open_episodes": left,
             **(state.model_dump(mode="json") if state else {}),
         }
     )
     if state is None or not running:
-        why = f" ({state.message})" if state and state.message else ""
+        why = f" ({typeable(state.message)})" if state and state.message else ""
         out.show(f"no stack is running in {paths.home}{why}")
+        _show_open(out, left, "goes on when the stack is next started", "go on when the stack is next started")
         return DONE
-    until = "until `tiltyard down`" if pinned else "until it is idle"
+    until = typeable("until `tiltyard down`") if pinned else "until it is idle"
     out.show(f"{state.phase}, {until}: Temporal at {state.address}, data in {paths.home}")
     rows = [
         (
@@ -85,6 +104,7 @@ def status(home: Path | None, out: Output) -> int:
         for one in state.processes
     ]
     out.table(("PROCESS", "STATE", "#PID", "#UP FOR", "#RESTARTS", "LAST"), rows)
+    _show_open(out, left, "keeps the stack from being idle", "keep the stack from being idle")
     return DONE
 
 
@@ -111,7 +131,7 @@ def doctor(home: Path | None, out: Output) -> int:
     for one in checks:
         out.show(f"{'ok     ' if one.ok else 'PROBLEM'}  {one.name}: {one.detail}")
         if one.fix:
-            out.show(f"         to mend it: {one.fix}")
+            out.show(f"         to mend it: {typeable(one.fix)}", fold=False)
     return FAILED if problems else DONE
 
 

@@ -3,21 +3,38 @@
 import asyncio
 from collections.abc import Callable
 
+from ops.cli.called import command_line
 from schemas.episode import EpisodeResult
 from schemas.status import EpisodeStatus
 from workers.ground import Ground
 
 POLL_S = 0.3
 
+HELD = ("paused", "question", "waiting")
+"""Phases in which nothing of an episode runs, so that a pause that was asked for holds."""
+
+
+def phase_of(status: EpisodeStatus) -> str:
+    """The phase in a word or two, with the pause that an episode does not show while it waits for something."""
+    if not status.paused or status.phase in ("paused", "done"):
+        return status.phase
+    return f"{status.phase}, {'paused' if status.phase in HELD else 'pausing'}"
+
 
 def status_line(status: EpisodeStatus) -> str:
     """Where an episode is, and what it needs of a person."""
-    line = f"{status.episode_id}: {status.phase}, turn {status.turns}"
-    if status.question:
-        line += f"\nit asks: {status.question}\ntiltyard episodes answer {status.episode_id} TEXT"
-    elif status.phase == "paused":
-        line += f"\ntiltyard episodes resume {status.episode_id}"
-    return line
+    return "\n".join((f"{status.episode_id}: {phase_of(status)}, turn {status.turns}", *needs(status)))
+
+
+def needs(status: EpisodeStatus) -> tuple[str, ...]:
+    """What an episode asks, and the commands with which it goes on."""
+    episode = status.episode_id
+    asks = (f"it asks: {status.question}", command_line("episodes", "answer", episode, "TEXT"))
+    return (
+        *(asks if status.question else ()),
+        *((command_line("episodes", "resume", episode),) if status.paused and status.phase in HELD else ()),
+        *((command_line("episodes", "show", episode),) if status.phase == "done" else ()),
+    )
 
 
 async def follow(ground: Ground, episode_id: str, say: Callable[[str], None]) -> EpisodeResult:

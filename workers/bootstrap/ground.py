@@ -1,7 +1,7 @@
 """What a command needs of a running stack."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 
 from infra.stores.database import open_database
 from infra.stores.objects import FolderObjects
@@ -9,6 +9,16 @@ from infra.stores.records import SqlRecords
 from workers.connect import connect
 from workers.ground import Ground
 from workers.settings import Settings
+
+
+@contextmanager
+def open_records(settings: Settings) -> Iterator[SqlRecords | None]:
+    """What a data folder has recorded, with or without a stack; ``None`` for a folder that has no records yet."""
+    if not (settings.home / "records.db").exists():
+        yield None
+        return
+    with closing(open_database(settings.records_url)) as database:
+        yield SqlRecords(database)
 
 
 @asynccontextmanager

@@ -1,0 +1,93 @@
+"""Trials under way on the ground: so many at once, followed while they run."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from ops.cli.output import Output
+from ops.cli.progress import Progress
+from ops.cli.watching import HELD, status_line
+from schemas.episode import EpisodeResult, EpisodeSpec
+from schemas.status import EpisodeStatus
+from tiltyard.errors import BadInput
+from workers.ground import Ground
+
+POLL_S = 0.3
+UNSEEN_POLL_S = 1.0
+"""Between looks where no terminal shows each turn: only questions matter then."""
+
+
+class Batch:
+    """Trials under way: which ones were begun, which ones run, and what has come of the others."""
+
+    def __init__(self, ground: Ground, out: Output, shown: Progress) -> None:
+        self._ground, self._out, self._shown = ground, out, shown
+        self._told: set[tuple[str, str, int]] = set()
+        self.running: dict[str, EpisodeSpec] = {}
+        self.begun: set[str] = set()
+
+    async def play(self, specs: Sequence[EpisodeSpec], jobs: int) -> tuple[EpisodeResult, ...]:
+        """Play all, ``jobs`` at once, begun in order; their results in the same order. Each is printed as JSON
+        when it ends.
+
+        Starts no more when one cannot be played or printed; those that run go on.
+        """
+        slots = asyncio.Semaphore(jobs)
+        looking = asyncio.create_task(self._look())
+        trials = [asyncio.create_task(self._trial(spec, slots)) for spec in specs]
+        try:
+            return tuple(await asyncio.gather(*trials))
+        finally:
+            for task in (looking, *trials):
+                task.cancel()
+
+    async def _trial(self, spec: EpisodeSpec, slots: asyncio.Semaphore) -> EpisodeResult:
+        async with slots:
+            self.begun.add(spec.episode_id)
+            self.running[spec.episode_id] = spec
+            await self._ground.submit([spec])
+            self._shown.started(spec)
+            result = await self._ground.result(spec.episode_id)
+            del self.running[spec.episode_id]
+            self._shown.ended(result)
+            self._out.value(result)
+            return result
+
+    async def _look(self) -> None:
+        """Follow the running episodes: a person may have to answer one."""
+        while True:
+            await asyncio.sleep(POLL_S if self._shown.live else UNSEEN_POLL_S)
+            for episode_id in tuple(self.running):
+                with suppress(Exception):  # only a display: no outcome passes here
+                    status = await self._ground.status(episode_id)
+                    self._shown.status(status)
+                    self._tell_question(status)
+
+    def _tell_question(self, status: EpisodeStatus) -> None:
+        question = (status.episode_id, status.question, status.slices)
+        if status.question and question not in self._told:
+            self._told.add(question)
+            self.note(status_line(status))
+
+    async def begin(self, spec: EpisodeSpec) -> None:
+        """Have an episode begun whose start may have been cut short."""
+        await self._ground.submit([spec])
+
+    async def pause(self, spec: EpisodeSpec) -> EpisodeStatus:
+        """Pause an episode and wait until it holds, or has ended by itself."""
+        await self.begin(spec)
+        with suppress(BadInput):  # it has ended meanwhile
+            await self._ground.pause(spec.episode_id)
+        while True:
+            status = await self._ground.status(spec.episode_id)
+            if status.phase in (*HELD, "done"):
+                return status
+            await asyncio.sleep(POLL_S)
+
+    async def resume(self, spec: EpisodeSpec) -> None:
+        """Let an episode go on, if it holds."""
+        with suppress(BadInput):
+            await self._ground.resume(spec.episode_id)
+
+    def note(self, text: str) -> None:
+        self._out.note(text)

@@ -1,0 +1,122 @@
+"""Looking at episodes, starting nothing: records tell of those that have ended, a running stack of the others."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from infra.local.paths import StackPaths
+from infra.local.stack import look, note_activity
+from ops.cli.called import command_line
+from ops.cli.output import Output
+from ops.cli.results import show_result
+from ops.cli.watching import phase_of, status_line
+from schemas.episode import EpisodeResult, EpisodeSpec
+from schemas.status import EpisodeStatus
+from tiltyard.errors import BadInput
+from workers.bootstrap.ground import open_ground, open_records
+from workers.ground import Ground
+from workers.settings import Settings
+
+ASKED = 50
+"""Open episodes that a list asks for their phase, the newest ones."""
+
+PATIENCE_S = 5.0
+"""How long a list waits for all of them: one whose worker is away does not answer."""
+
+
+async def show_list(home: Path | None, limit: int, out: Output) -> None:
+    """Print the newest episodes."""
+    settings = Settings.from_environment(home)
+    with open_records(settings) as records:
+        found = await records.episodes(limit) if records else ()
+    statuses = await _statuses(settings, [spec.episode_id for spec, result in found if result is None][:ASKED])
+    for spec, result in found:
+        out.value(_listed(spec, result, statuses.get(spec.episode_id)))
+    rows = [
+        (
+            spec.episode_id,
+            spec.task_id,
+            spec.policy.target,
+            str(spec.seed),
+            str(result.end) if result else _phase(statuses.get(spec.episode_id)),
+            f"{result.score.total:.2f}" if result else "",
+        )
+        for spec, result in found
+    ]
+    out.table(("EPISODE", "TASK", "POLICY", "#SEED", "STATE", "#SCORE"), rows, ("POLICY",))
+
+
+async def show_one(home: Path | None, episode_id: str, out: Output) -> None:
+    """Print an episode's result, else its status. Raises ``BadInput`` when there is no such episode."""
+    settings = Settings.from_environment(home)
+    with open_records(settings) as records:
+        spec = await records.spec(episode_id) if records else None
+        result = await records.result(episode_id) if records else None
+    if spec is None:
+        raise BadInput(
+            "there is no such episode", field=episode_id, fix="`tiltyard episodes list` names those there are"
+        )
+    if result is not None:
+        out.value(result)
+        show_result(out, result)
+        return
+    async with _running(settings) as ground:
+        status = await ground.status(episode_id) if ground else None
+    out.value(status or _listed(spec, None, None))
+    watch = command_line("episodes", "watch", episode_id)
+    text = status_line(status) if status else f"{episode_id}: open, and no stack is running; to go on:\n{watch}"
+    out.show(text, fold=False)
+
+
+def _listed(spec: EpisodeSpec, result: EpisodeResult | None, status: EpisodeStatus | None) -> dict[str, Any]:
+    return {
+        "episode_id": spec.episode_id,
+        "task": spec.task_id,
+        "policy": spec.policy.target,
+        "seed": spec.seed,
+        "phase": "done" if result else status.phase if status else None,
+        "paused": status.paused if status else False,
+        "end": result.end if result else None,
+        "validity": result.validity if result else None,
+        "score": result.score.total if result else None,
+    }
+
+
+def _phase(status: EpisodeStatus | None) -> str:
+    """One word where one will do: most phases are steps of a running episode."""
+    if status is None:
+        return "open"
+    phase = phase_of(status)
+    return "running" if phase in ("leasing", "turns", "waiting", "closing") else phase
+
+
+async def _statuses(settings: Settings, episode_ids: Sequence[str]) -> dict[str, EpisodeStatus]:
+    """The status of each open episode that says it in time, if a stack runs."""
+    found: dict[str, EpisodeStatus] = {}
+    if not episode_ids:
+        return found
+
+    async def ask(ground: Ground, episode_id: str) -> None:
+        with suppress(Exception):  # the list says "open" of this one
+            found[episode_id] = await ground.status(episode_id)
+
+    with suppress(Exception):  # a stack that is ending: they are all "open"
+        async with asyncio.timeout(PATIENCE_S), _running(settings) as ground:
+            if ground is not None:
+                await asyncio.gather(*(ask(ground, episode_id) for episode_id in episode_ids))
+    return found
+
+
+@asynccontextmanager
+async def _running(settings: Settings) -> AsyncIterator[Ground | None]:
+    """The ground of the stack that runs already, if one does."""
+    paths = StackPaths(settings.home)
+    state = look(paths)
+    if state is None or state.phase != "ready":
+        yield None
+        return
+    note_activity(paths)
+    async with open_ground(settings.model_copy(update={"temporal_address": state.address})) as ground:
+        yield ground
