@@ -173,7 +173,8 @@ async def arena(
     client: Client, policies: Mapping[str, Act], home: Path, world: WorldKind = TALLY
 ) -> AsyncIterator[Arena]:
     """An arena with one world, whose worker runs on a queue of its own."""
-    settings = Settings(home=home, runtime=home, call_deadline=timedelta(seconds=5), tuning=QUICK)
+    queue = new_episode_id()
+    settings = Settings(home=home, runtime=home, task_queue=queue, call_deadline=timedelta(seconds=5), tuning=QUICK)
     engine = Engine({world.name: world}, MemoryWorlds())
     place = Arena(
         client=client,
@@ -181,6 +182,6 @@ async def arena(
         policies=MemoryPolicies(policies),
         engine=engine,
         world=GatedWorld(LocalWorld(engine)),
-        queue=new_episode_id(),
+        queue=queue,
     )
     yield place
