@@ -60,7 +60,7 @@ def examine(task: Task, evidence: Evidence, tools: tuple[ToolSpec, ...]) -> Epis
         contracts=grade.contracts,
         safety=grade.safety,
         drain=evidence.drain,
-        counts=count(facts, evidence.turns),
+        counts=count(facts, evidence.turns, task.limits.tool_calls),
         digests=Digests(
             trace=trace_digest(task, facts, evidence.turns, ending.end),
             tools=facts.tools_digest,

@@ -10,6 +10,7 @@ from schemas.observation import Observation
 from schemas.task import Task
 from schemas.tool import ToolSpec
 from schemas.view import Budgets, Turn, View
+from tiltyard.graders.counts import calls_made
 
 MAX_CODE = 200
 """Characters of an observation's code. It is a short word, unless a world or a task file makes it long."""
@@ -41,7 +42,7 @@ class Progress:
         self._last_was_extra = bool(_used_up(self.left()))
         shown = Turn.model_construct(decision=decision.without_memo(), observations=turn.observations or ())
         self._transcript.append(shown)
-        self._calls += len(decision.calls)
+        self._calls += calls_made((turn,), self._task.limits.tool_calls - self._calls)
         self._tokens += decision.tokens
         self._asked += decision.ask is not None
         self._last_calls.extend(decision.calls)
@@ -75,7 +76,7 @@ class Progress:
         limits = self._task.limits
         return Budgets(
             turns=max(0, limits.turns - len(self)),
-            tool_calls=max(0, limits.tool_calls - self._calls),
+            tool_calls=limits.tool_calls - self._calls,
             tokens=None if limits.tokens is None else max(0, limits.tokens - self._tokens),
             virtual_s=None if limits.virtual_s is None else max(0, limits.virtual_s - self.now_s),
         )

@@ -1,6 +1,6 @@
 """Counts of one episode, and the effects that were made twice."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from schemas.episode import Counts
 from schemas.grade import SafetyFinding
@@ -9,12 +9,17 @@ from schemas.world import DeliveryRecord, Facts
 from tiltyard.graders.trial import agents_place
 
 
-def count(facts: Facts, turns: Sequence[TurnRecord]) -> Counts:
+def calls_made(turns: Iterable[TurnRecord], limit: int) -> int:
+    """Calls that went out, of ``limit``: those past the budget are refused by the harness and reach no world."""
+    return min(limit, sum(len(turn.decision.calls) for turn in turns))
+
+
+def count(facts: Facts, turns: Sequence[TurnRecord], call_limit: int) -> Counts:
     """What an episode did. Effects and duplicates are counted from the world's records alone."""
     effects = effects_of(facts)
     return Counts(
         turns=len(turns),
-        tool_calls=sum(len(turn.decision.calls) for turn in turns),
+        tool_calls=calls_made(turns, call_limit),
         effects=len(effects),
         duplicates=len(repeated(effects)),
         late_writes=len(facts.late),

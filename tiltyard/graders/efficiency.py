@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from schemas.fault import Fault
 from schemas.task import Reference, Task
 from schemas.tool import ToolSpec
+from tiltyard.graders.counts import calls_made
 from tiltyard.graders.trial import Trial
 
 WAIT_TOOL = "wait"
@@ -38,7 +39,7 @@ def used(trial: Trial) -> Figures:
     """What the agent used. The settling wait of the harness is not the agent's."""
     clocks = [record.reply.now_s for record in trial.deliveries.values() if record.reply is not None]
     return Figures(
-        tool_calls=len(trial.calls),
+        tool_calls=calls_made(trial.turns, trial.task.limits.tool_calls),
         tokens=sum(turn.decision.tokens for turn in trial.turns),
         virtual_s=max(clocks, default=0),
     )

@@ -13,8 +13,8 @@ def duplicates(tool: str, *calls: JsonObject) -> int:
     for turn, arguments in enumerate(calls):
         assert bench.send(tool, arguments, delivery=f"ep-1/1/{turn}/0").committed
     facts = bench.finish()
-    assert len(duplicate_effects(facts)) == count(facts, ()).duplicates
-    return count(facts, ()).duplicates
+    assert len(duplicate_effects(facts)) == count(facts, (), 200).duplicates
+    return count(facts, (), 200).duplicates
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_the_late_callback_is_cancelled_and_the_state_is_judged_after_that(exam:
 def test_one_real_duplicate_is_counted_and_a_resent_operation_is_none(exam: Exam) -> None:
     for script, duplicates in (("new_id_retry", 1), ("same_key_retry", 0), ("reconcile", 0)):
         left = exam.played("replacement/reply-lost/1", script)
-        assert count(left.facts, left.turns).duplicates == duplicates
+        assert count(left.facts, left.turns, 200).duplicates == duplicates
 
 
 def without_rule(name: str) -> Callable[[Task], Task]:

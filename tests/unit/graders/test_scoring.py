@@ -98,14 +98,14 @@ def test_efficiency_is_taken_from_the_best_reference_and_leaves_out_what_is_not_
 def test_the_settling_wait_is_the_harness_and_not_the_agent() -> None:
     story = Story().call("look").settle(3600).submit()
     assert used(story.trial(task_of(RECEIPTS))) == Figures(1, 0, 10)
-    assert count(story.facts, story.turns) == Counts(turns=2, tool_calls=1)
+    assert count(story.facts, story.turns, 200) == Counts(turns=2, tool_calls=1)
 
 
 def test_duplicates_are_effects_that_differ_in_the_operation_id_only() -> None:
     story = Story().call("order", ORDER, n=1, operation_id="a").call("order", ("orders", "O-2", None, {}), n=2)
-    assert count(story.facts, story.turns) == Counts(turns=2, tool_calls=2, effects=2)
+    assert count(story.facts, story.turns, 200) == Counts(turns=2, tool_calls=2, effects=2)
     story.call("order", ("orders", "O-3", None, {}), n=1, operation_id="b").call("order", n=1)
-    assert count(story.facts, story.turns) == Counts(turns=4, tool_calls=4, effects=3, duplicates=1)
+    assert count(story.facts, story.turns, 200) == Counts(turns=4, tool_calls=4, effects=3, duplicates=1)
     (finding,) = story.grade(task_of(RECEIPTS)).safety
     assert finding.kind == "duplicate_effect"
     assert "(turn 2, call 0)" in finding.detail
