@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from infra.local.databases import database_problem, namespaces
+from infra.local.databases import damage, database_problem, namespaces
 from infra.local.paths import StackPaths
 from infra.local.runtime import runtime_problem
 from infra.local.state import SILENT_S, read_state, silence_s
@@ -19,6 +19,7 @@ from workers.settings import Settings
 OTHER_HOME = "choose another data folder with --home or TILTYARD_HOME"
 ANSWER_S = 10.0
 HANGS = "a process that hangs is restarted after half a minute; else `tiltyard down`; `tiltyard logs` says more"
+FAILED_FIX = "a new start fails alike: first mend the other problems here; `tiltyard logs` says what went wrong"
 LEAST_FREE_BYTES = 512 * 1024 * 1024
 
 
@@ -78,10 +79,10 @@ def stack_processes(settings: Settings) -> Check:
     if state is None:
         return Check(name=name, ok=True, detail="not running; the first command that needs it starts it")
     if not state.running:
-        killed = state.phase in ("starting", "ready", "stopping")
-        if killed or state.phase == "failed":
-            why = "was killed" if killed else state.message
-            return Check(name=name, ok=False, detail=why, fix="`tiltyard up` repairs it; `tiltyard logs` says more")
+        if state.phase == "failed":
+            return Check(name=name, ok=False, detail=state.message or "it could not be started", fix=FAILED_FIX)
+        if state.phase != "stopped":
+            return Check(name=name, ok=False, detail="was killed", fix="`tiltyard up` repairs it")
         return Check(name=name, ok=True, detail=f"not running: {state.message}")
     bad = [f"{one.name} is {one.state} ({one.detail})" for one in state.processes if one.state != "ready"]
     if bad:
@@ -128,12 +129,17 @@ def signs_of_life(settings: Settings) -> Check:
 
 
 def databases(settings: Settings) -> Check:
-    name = "databases"
+    """Temporal's own database is looked at while Temporal is not running: it may be large."""
+    name, paths = "databases", StackPaths(settings.home)
+    state = read_state(paths.state)
     files = [settings.home / "records.db", settings.home / "worlds.db"]
-    problems = [problem for problem in map(database_problem, files) if problem]
-    if problems:
+    problems = [database_problem(file) for file in files]
+    if state is None or not state.running:
+        files.append(paths.temporal_database)
+        problems.append(damage(paths.temporal_database))
+    if any(problems):
         fix = "update Tiltyard if a newer one made it; else move the file away, or choose another --home"
-        return Check(name=name, ok=False, detail="; ".join(problems), fix=fix)
+        return Check(name=name, ok=False, detail="; ".join(filter(None, problems)), fix=fix)
     made = [file.name for file in files if file.exists()]
     return Check(
         name=name, ok=True, detail=f"{' and '.join(made)} can be used" if made else "made at the first start"

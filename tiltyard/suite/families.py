@@ -1,5 +1,6 @@
 """Suites and families: a folder of task files, each read when one of its tasks is asked for."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -199,9 +200,12 @@ def load_suite(place: Path) -> Suite:
     files = [place] if place.is_file() else sorted(place.glob(f"*/*{SUFFIX}")) or sorted(place.glob(f"*{SUFFIX}"))
     if not files:
         raise BadInput("holds no task files", field=str(place), fix=f"put them at WORLD/FAMILY{SUFFIX}")
-    root = files[0].resolve().parent.parent
     names = {f"{file.resolve().parent.name}/{file.stem}": file for file in files}
-    shown = {name: str(file.resolve().relative_to(root)) for name, file in names.items()}
+    root = Path(os.path.abspath(files[0])).parent.parent  # links are named as they are given
+    shown = {
+        name: str(file if file is place else Path(os.path.abspath(file)).relative_to(root))
+        for name, file in names.items()
+    }
     return Suite({name: Family(name, names[name], shown[name]) for name in sorted(names)})
 
 

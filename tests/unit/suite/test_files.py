@@ -168,6 +168,17 @@ def test_one_file_or_world_is_a_suite_and_an_empty_folder_is_none(place: Place, 
         load_suite(tmp_path / "nothing")
 
 
+def test_a_problem_is_told_of_the_path_that_was_given_also_where_it_is_a_link(place: Place, tmp_path: Path) -> None:
+    place("family: [")
+    link = tmp_path / "elsewhere" / "link.yaml"
+    link.parent.mkdir()
+    link.symlink_to(tmp_path / "shop" / "lamps.yaml")
+    (problem,) = load_suite(link).each()
+    assert str(problem).startswith(f"{link}: ")
+    (problem,) = load_suite(tmp_path / "shop").each()
+    assert str(problem).startswith("shop/lamps.yaml: ")
+
+
 def test_a_bad_file_does_not_hide_the_others(place: Place, tmp_path: Path) -> None:
     place(GOOD)
     (tmp_path / "shop" / "a.yaml").write_text("family: b\nworld: shop")
