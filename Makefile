@@ -14,10 +14,12 @@ setup: $(STAMP)  ## make .venv with the pinned packages and the tiltyard command
 $(STAMP): requirements/dev.txt pyproject.toml
 	@command -v "$(PYTHON)" >/dev/null && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "tiltyard needs Python 3.11 or later; set PYTHON=/path/to/python3.11"; exit 2; }
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear $(VENV) || \
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || \
+	  { echo "making a virtual environment in $(VENV)"; "$(PYTHON)" -m venv --clear $(VENV); } || \
 	  { rm -rf $(VENV); echo "python3 cannot make a virtual environment: install the package python3-venv"; exit 2; }
-	@echo "installing the pinned packages into $(VENV)"
+	@echo "installing the pinned packages into $(VENV): a minute or two, once"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@echo "installing the tiltyard command: $(BIN)/tiltyard"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 

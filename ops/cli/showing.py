@@ -32,13 +32,18 @@ SPARE = ("DRAIN", "#P", "#E", "#C", "#EFFECTS")
 """What the tables can do without on a narrow terminal; the first one first."""
 
 LEGEND = """\
-C  completion: the world ended as the task demands, judged from its rows, ledger and receipts; never from what the
-   policy said. One change too many, or a claim without evidence, is 0.
-P  process: the share of triggered rules that held, such as: after a lost reply, find out before you order again.
-E  efficiency: the reference solution's steps and time over those that were used, at most 1.
-   SCORE = 0.55 C + 0.25 P + 0.20 E·C. Safety is reported beside the score, never averaged into it.
-EFFECTS are calls that changed the world. DUPLICATES are effects equal to an earlier one but for the operation id:
-the policy's doing. DRAIN is what was still under way at the end and had to be ended."""
+C  completion: the world ended as the task demands, judged from its rows,
+   ledger and receipts; never from what the policy said. One change too many,
+   or a claim without evidence, is 0.
+P  process: the share of triggered rules that held, such as: after a lost
+   reply, find out before you order again.
+E  efficiency: the reference solution's steps and time over those that were
+   used, at most 1.
+   SCORE = 0.55 C + 0.25 P + 0.20 E·C. Safety is reported beside the score,
+   never averaged into it.
+EFFECTS (EFF) are calls that changed the world. DUPLICATES (DUP) are effects
+equal to an earlier one but for the operation id: the policy's doing. DRAIN is
+what was still under way at the end and had to be ended."""
 
 JOBS = 4
 
@@ -111,7 +116,7 @@ class _Stage:
             "RUN",
         )
         self._out.show(
-            f"killed: {_yes(killed)} · same trace digest: {_yes(same)} ({result.digests.trace[:19]}…) · "
+            f"killed: {_yes(killed)} · same trace digest: {_yes(same)} ({result.digests.trace[:15]}…) · "
             f"each effect once: {_yes(once)}\n"
         )
         return killed and same and once

@@ -19,7 +19,7 @@ def cli(tmp_path: Path) -> Cli:
 @pytest.fixture(scope="module")
 def stack_cli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
     """On a stack of real processes, started on demand by the first command and ended after the last test."""
-    home = tmp_path_factory.mktemp("home") / ("a-deep-folder-" * 8)
+    home = tmp_path_factory.mktemp("home") / ("a-deep-folder-" * 8 + "with %41?b#c ü")
     made = Cli(home, tmp_path_factory.mktemp("here"))
     yield made
     made("down")

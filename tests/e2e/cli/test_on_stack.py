@@ -65,6 +65,14 @@ def test_the_first_command_starts_the_stack_and_says_so(stack_cli: Cli) -> None:
     assert stack_cli("status", "--json").object["ends_when_idle"] is True
 
 
+def test_everything_lies_in_the_data_folder_whatever_its_name(stack_cli: Cli) -> None:
+    """Its name holds what means something in a URL; a part of it must not become another folder's name."""
+    assert set("?#%") <= set(stack_cli.home.name)
+    assert list(stack_cli.home.parent.iterdir()) == [stack_cli.home]
+    made = {file.relative_to(stack_cli.home).as_posix() for file in stack_cli.home.rglob("*.db")}
+    assert made == {"records.db", "worlds.db", "temporal/temporal.db"}
+
+
 def test_several_trials_are_json_lines_and_a_mean(stack_cli: Cli) -> None:
     results = stack_cli("run", "replacement/reply-lost/[12]", "--policy", "new_id_retry", "--repeat", "2", "--json")
     trials = sorted((one["task"][-1], one["seed"]) for one in results.objects)
@@ -180,6 +188,7 @@ def left(run: "subprocess.Popen[str]", what: str) -> list[str]:
     """The command that it prints for coming back, when it has ended as interrupted."""
     said = run.communicate(timeout=120)[1]
     assert run.returncode == 130, said
+    assert "Traceback" not in said
     found = re.search(rf"tiltyard (episodes {what} \S+)", said)
     assert found is not None, said
     return found[1].split()

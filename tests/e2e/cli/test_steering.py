@@ -121,6 +121,19 @@ def test_looking_starts_nothing(asking: Cli) -> None:
     assert asking(*watch, "--json").object["end"] == "gave_up"
 
 
+def test_ctrl_c_while_the_stack_comes_up_says_what_becomes_of_it(asking: Cli) -> None:
+    asking("down")
+    with asking.start("up") as up:
+        until_said(up, "starting the stack")
+        up.send_signal(signal.SIGINT)
+        said = up.communicate(timeout=120)[1]
+    assert up.returncode == 130, said
+    assert "what was begun goes on" in said
+    (down,) = re.findall(r"`(\S+ down)` ends it", said)
+    asking(*shlex.split(down)[1:])
+    assert asking("status", "--json").object["running"] is False
+
+
 def test_a_folder_without_records_has_no_episodes_and_is_not_made(cli: Cli) -> None:
     assert cli("episodes", "list", "--json").out == ""
     assert "there is no such episode" in cli("episodes", "show", "e-1", code=2).err
