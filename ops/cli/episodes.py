@@ -9,6 +9,7 @@ import click
 
 from ops.cli.failures import DONE
 from ops.cli.output import Output, json_option
+from ops.cli.typed import Text, Whole
 
 if TYPE_CHECKING:
     from workers.ground import Ground
@@ -28,7 +29,7 @@ def _run(work: Coroutine[Any, Any, None]) -> int:
 
 
 @episodes.command("list")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 100_000), help="Newest so many.")
+@click.option("--limit", default=50, show_default=True, type=Whole(1, 100_000), help="Newest so many.")
 @click.pass_obj
 @json_option
 def list_episodes(home: Path | None, limit: int, out: Output) -> int:
@@ -100,7 +101,13 @@ def _steer(
 
 @episodes.command()
 @EPISODES
-@click.option("--reason", default="stopped by request", show_default=True, help="Recorded with the result.")
+@click.option(
+    "--reason",
+    default="stopped by request",
+    show_default=True,
+    type=Text("Stop", "reason"),
+    help="Recorded with the result.",
+)
 @click.pass_obj
 @json_option
 def stop(home: Path | None, episode_ids: tuple[str, ...], reason: str, out: Output) -> int:
@@ -128,7 +135,7 @@ def resume(home: Path | None, episode_ids: tuple[str, ...], out: Output) -> int:
 
 @episodes.command()
 @EPISODE
-@click.argument("text")
+@click.argument("text", type=Text("Answer", "text"))
 @click.pass_obj
 @json_option
 def answer(home: Path | None, episode_id: str, text: str, out: Output) -> int:

@@ -7,35 +7,41 @@ import click
 
 from ops.cli.failures import BELOW, DONE, FAILED
 from ops.cli.output import Output, json_option
+from ops.cli.suites import suite, tasks_option
+from ops.cli.typed import Share, Whole, only_one
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from schemas.episode import EpisodeResult
+    from schemas.episode import EpisodeResult, PolicySpec
+    from schemas.task import Task
 
 
 @click.command()
 @click.argument("tasks", nargs=-1, required=True, metavar="TASK…")
+@tasks_option
 @click.option(
     "--policy",
     required=True,
+    multiple=True,
+    callback=only_one,
     metavar="P",
     help="A shipped policy's name, module:object, or 'exec:COMMAND'; the last two run in the current folder.",
 )
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the first trial.")
+@click.option("--seed", default=0, show_default=True, type=Whole(0), help="Seed of the first trial.")
 @click.option(
     "--repeat",
     default=1,
     show_default=True,
-    type=click.IntRange(1, 10_000),
+    type=Whole(1, 10_000),
     help="Trials of each task, at seeds N, N+1, …",
 )
-@click.option("--jobs", default=4, show_default=True, type=click.IntRange(1, 200), help="Episodes at once.")
+@click.option("--jobs", default=4, show_default=True, type=Whole(1, 200), help="Episodes at once.")
 @click.option("--detach", is_flag=True, help="Start the episodes, print their ids and do not wait.")
 @click.option(
     "--fail-under",
     metavar="X",
-    type=click.FloatRange(0, 1),
+    type=Share(),
     help="Exit 1 when the mean score of all trials is below X.",
 )
 @click.pass_obj
@@ -43,6 +49,7 @@ if TYPE_CHECKING:
 def run(
     home: Path | None,
     tasks: tuple[str, ...],
+    place: Path | None,
     policy: str,
     seed: int,
     repeat: int,
@@ -62,14 +69,47 @@ def run(
     from infra.policies.source import resolve_policy
     from ops.cli.trials import Order, play
     from tiltyard.policies import catalogue
-    from tiltyard.suite import shipped
     from workers.settings import Settings
 
-    chosen = shipped().match(tasks)
+    chosen = suite(place).match(tasks)
+    if place:
+        _check(chosen)
     found = resolve_policy(policy, str(Path.cwd()), catalogue.shipped, Settings.from_environment(home).search_path)
-    options = ("--policy", policy, "--jobs", str(jobs), *(("--json",) if out.json else ()))
+    _check_script(found, chosen)
+    options = (
+        *(("--tasks", str(place)) if place else ()),
+        "--policy",
+        policy,
+        "--jobs",
+        str(jobs),
+        *(("--json",) if out.json else ()),
+    )
     order = Order(chosen, found, tuple(range(seed, seed + repeat)), jobs, detach, options)
     return _verdict(asyncio.run(play(home, order, out)), fail_under, out)
+
+
+def _check(chosen: "Sequence[Task]") -> None:
+    """Tasks of one's own fit their worlds; what is shipped is known to. Raises the first ``BadTask``."""
+    from tiltyard.suite import check_in
+    from tiltyard.worlds.registry import worlds
+
+    for task in chosen:
+        for problem in check_in(task, worlds()):
+            raise problem
+
+
+def _check_script(policy: "PolicySpec", chosen: "Sequence[Task]") -> None:
+    """A shipped script can play every task. Raises ``BadPolicy``: not every task has every reference."""
+    from tiltyard.errors import BadPolicy
+    from tiltyard.policies.catalogue import open_script
+
+    if policy.directory:  # of one's own
+        return
+    try:
+        for task in chosen:
+            open_script(policy.target, task)
+    except BadPolicy as error:
+        raise BadPolicy(error.message, field="--policy", fix=error.fix) from None
 
 
 def _verdict(results: "Sequence[EpisodeResult]", fail_under: float | None, out: Output) -> int:

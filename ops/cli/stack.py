@@ -8,6 +8,7 @@ import click
 from ops.cli.called import command_line, typeable
 from ops.cli.failures import DONE, FAILED
 from ops.cli.output import Output, json_option
+from ops.cli.typed import Whole
 
 PROCESS = click.Choice(["supervisor", "temporal", "world", "worker"])
 
@@ -138,9 +139,7 @@ def doctor(home: Path | None, out: Output) -> int:
 @click.command()
 @click.argument("process", required=False, type=PROCESS)
 @click.option("-f", "--follow", is_flag=True, help="Go on with new lines until Ctrl-C.")
-@click.option(
-    "-n", "--lines", default=20, show_default=True, type=click.IntRange(0), help="Last lines of each log."
-)
+@click.option("-n", "--lines", default=20, show_default=True, type=Whole(0), help="Last lines of each log.")
 @click.pass_obj
 @json_option
 def logs(home: Path | None, process: str | None, follow: bool, lines: int, out: Output) -> int:

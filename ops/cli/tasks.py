@@ -6,6 +6,7 @@ import click
 
 from ops.cli.failures import DONE, WRONG_USE
 from ops.cli.output import Output, json_option
+from ops.cli.suites import suite, tasks_option
 
 
 @click.group()
@@ -15,14 +16,13 @@ def tasks() -> None:
 
 @tasks.command("list")
 @click.argument("globs", nargs=-1, metavar="[GLOB]…")
+@tasks_option
 @json_option
-def list_tasks(globs: tuple[str, ...], out: Output) -> int:
+def list_tasks(globs: tuple[str, ...], place: Path | None, out: Output) -> int:
     """List tasks: all of them, or those whose id matches a GLOB such as 'replacement/reply-*'."""
-    from tiltyard.suite import shipped
-
-    suite = shipped()
-    wanted = {task.id for task in suite.match(globs)} if globs else None
-    found = [one for one in suite.listing() if wanted is None or one["id"] in wanted]
+    listed = suite(place)
+    wanted = {task.id for task in listed.match(globs)} if globs else None
+    found = [one for one in listed.listing() if wanted is None or one["id"] in wanted]
     out.value({"tasks": found})
     out.table(
         ("TASK", "REFERENCES", "INSTRUCTION"),
@@ -42,18 +42,15 @@ def _first_line(text: str, limit: int = 100) -> str:
 
 @tasks.command()
 @click.argument("task_id", metavar="TASK")
+@tasks_option
 @json_option
-def show(task_id: str, out: Output) -> int:
+def show(task_id: str, place: Path | None, out: Output) -> int:
     """Show one task in full: what the policy sees, and what it is graded by."""
-    import yaml
+    from ops.cli.written import written
 
-    from tiltyard.suite import shipped
-
-    task = shipped().task(task_id)
+    task = suite(place).task(task_id)
     out.value(task)
-    out.show(
-        yaml.safe_dump(task.model_dump(mode="json", exclude_defaults=True), sort_keys=False, allow_unicode=True)
-    )
+    out.show(written(task))
     return DONE
 
 
@@ -61,16 +58,18 @@ def show(task_id: str, out: Output) -> int:
 @click.argument("path", required=False, type=click.Path(exists=True, path_type=Path))
 @json_option
 def check(path: Path | None, out: Output) -> int:
-    """Check the task files in PATH (a folder or one file); without it those that are shipped.
+    """Check the task files in PATH (a folder, one world's folder, or one file); without it those that are shipped.
 
-    Every problem is printed with its field and the way to mend it; the exit code is then 2.
+    Every problem is printed with its field and the way to mend it; the exit code is then 2. A file that cannot be
+    read hides what is in it; a task's bad vars hide the rest of it, and a task that is not well formed is not
+    played.
     """
-    from tiltyard.suite import check_suite, load_suite, shipped
+    from tiltyard.suite import check_suite
     from tiltyard.worlds.registry import worlds
 
-    suite = load_suite(path) if path else shipped()
-    problems = check_suite(suite, worlds())
-    checked = sum(not isinstance(one, Exception) for one in suite.each())
+    found = suite(path)
+    problems = check_suite(found, worlds())
+    checked = sum(not isinstance(one, Exception) for one in found.each())
     out.value(
         {
             "tasks": checked,

@@ -21,6 +21,8 @@ from tiltyard.suite.reading import read_yaml
 from tiltyard.suite.rendering import render_vars, render_what_can_be
 
 SUFFIX = ".yaml"
+SHOWN = 5
+"""Ids in a message at most."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +134,13 @@ class Suite:
         return tuple(task_id for family in self.families.values() for task_id in family.ids)
 
     def task(self, task_id: str) -> Task:
-        """One task. Raises ``BadTask`` with close matches when there is none."""
-        return self.match((task_id,))[0]
+        """One task. Raises ``BadTask`` with close matches when there is none, and for the name of several."""
+        found = self.match((task_id,))
+        if len(found) > 1:
+            names = ", ".join(task.id for task in found[:SHOWN])
+            more = ", …" if len(found) > SHOWN else ""
+            raise BadTask(f"is {len(found)} tasks", field=task_id, fix=f"name one of {names}{more}")
+        return found[0]
 
     def match(self, globs: Sequence[str]) -> tuple[Task, ...]:
         """Tasks whose id matches one of the globs, each once, in the suite's order.

@@ -10,10 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ops.cli.main import COMMANDS
 from tests.e2e.cli.cli_calls import PROGRAM, Cli
 
+TASK = "replacement/reply-lost/1"
 HEAVY = ("pydantic", "temporalio", "grpc", "sqlalchemy", "rich", "jinja2", "yaml")
 
 
@@ -81,7 +83,19 @@ def test_policies_and_worlds_name_what_is_shipped(cli: Cli) -> None:
         (("run", "replacement/reply-lost/1", "--policy", "absent:act"), "absent"),
         (("run", "replacement/reply-lost/1", "--policy", "reconcile", "--repeat", "0"), "--repeat"),
         (("run", "replacement/reply-lost/1", "--policy", "reconcile", "--fail-under", "1.5"), "--fail-under"),
+        (("run", TASK, "--policy", "reconcile", "--policy", "handoff"), "'--policy': given 2 times"),
+        (
+            ("run", TASK, "--policy", "reconcile", "--fail-under", "nan"),
+            "'--fail-under': 'nan' is not in the range",
+        ),
+        (("run", TASK, "--policy", "reference:nope"), "--policy: replacement/reply-lost/1 has no reference 'nope'"),
+        (("run", TASK, "--policy", "reconcile", "--seed", "abc"), "'abc' is not a valid whole number"),
+        (("run", TASK, "--policy", "reconcile", "--tasks", "nowhere"), "'--tasks': Path 'nowhere' does not exist"),
+        (("episodes", "answer", "e-1", ""), "'TEXT': String should have at least 1 character"),
+        (("episodes", "answer", "e-1", "x" * 5000), "'TEXT': String should have at most 4096 characters"),
+        (("episodes", "stop", "e-1", "--reason", "x" * 501), "'--reason': String should have at most 500"),
         (("tasks", "show", "retail/none/9"), "no task has this id"),
+        (("tasks", "show", "replacement/reply-lost"), "is 4 tasks"),
         (("tasks", "check", "nowhere"), "nowhere"),
         (("worlds", "describe", "moon"), "known worlds: replacement, retail"),
         (("logs", "kernel"), "supervisor"),
@@ -93,6 +107,37 @@ def test_wrong_use_is_2_and_says_how_to_mend_it(cli: Cli, command: tuple[str, ..
     assert answer.out == ""
     assert said in answer.err
     assert "Traceback" not in answer.err
+    assert not cli.home.exists()
+
+
+def test_a_task_is_shown_with_all_that_it_is_graded_by(cli: Cli) -> None:
+    text = cli("tasks", "show", TASK).out
+    assert "\n\n" not in text, "the instruction has no empty line, so the YAML needs none"
+    shown, whole = yaml.safe_load(text), cli("tasks", "show", TASK, "--json").object
+    assert shown["instruction"] == whole["instruction"]
+    assert [one["kind"] for one in shown["contracts"]] == [one["kind"] for one in whole["contracts"]]
+    assert shown["contracts"][1]["at_most"] == 1
+    assert shown["weights"] == whole["weights"]
+    assert shown["limits"].items() <= whole["limits"].items()
+    assert shown["limits"]["turns"] == 40
+
+
+def test_own_tasks_are_listed_and_shown_and_checked_before_they_are_run(cli: Cli) -> None:
+    task = cli("tasks", "show", TASK, "--json").object
+    place = cli.folder / "own" / "replacement" / "mine.yaml"
+    place.parent.mkdir(parents=True)
+    fields = {key: value for key, value in task.items() if key != "id"} | {"family": "mine", "variants": {"1": {}}}
+    place.write_text(json.dumps(fields))
+    for given in ("own", "own/replacement", "own/replacement/mine.yaml"):
+        (listed,) = cli("tasks", "list", "--tasks", given, "--json").object["tasks"]
+        assert listed["id"] == "replacement/mine/1"
+    assert cli("tasks", "show", "replacement/mine/1", "--tasks", "own", "--json").object == {
+        **task,
+        "id": "replacement/mine/1",
+    }
+    place.write_text(json.dumps(fields | {"polling_tools": ["get_tickets"]}))
+    refused = cli("run", "replacement", "--tasks", "own", "--policy", "reference", code=2)
+    assert "replacement/mine/1: polling_tools.0: the world has no tool 'get_tickets'" in refused.err
     assert not cli.home.exists()
 
 
