@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -36,11 +36,29 @@ POLL_S = 0.1
 RESTART = timedelta(minutes=1)
 """How long a start of an episode outwaits a Temporal server that restarts."""
 
+PRESENT = timedelta(seconds=10)
+"""How long a question to an episode outwaits a worker that has just been started."""
+
 AWAY = {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED}
 
 
 def _server_is_away(error: BaseException) -> bool:
     return isinstance(error, RPCError) and error.status in AWAY
+
+
+def _is_away(error: BaseException) -> bool:
+    """The server, or the worker: "no poller seen" is what the server says of one that has not polled yet."""
+    no_poller = isinstance(error, RPCError) and error.status is RPCStatusCode.FAILED_PRECONDITION
+    return no_poller or _server_is_away(error)
+
+
+def _patiently(away: Callable[[BaseException], bool], limit: timedelta) -> AsyncRetrying:
+    return AsyncRetrying(
+        retry=retry_if_exception(away),
+        wait=wait_random_exponential(multiplier=0.2, max=3),
+        stop=stop_after_delay(limit),
+        reraise=True,
+    )
 
 
 def new_episode_id() -> str:
@@ -77,12 +95,7 @@ class Ground:
             await self._start(spec)
 
     async def _start(self, spec: EpisodeSpec) -> None:
-        async for attempt in AsyncRetrying(
-            retry=retry_if_exception(_server_is_away),
-            wait=wait_random_exponential(multiplier=0.2, max=3),
-            stop=stop_after_delay(RESTART),
-            reraise=True,
-        ):
+        async for attempt in _patiently(_server_is_away, RESTART):
             with attempt:
                 await self._start_once(spec)
 
@@ -126,8 +139,13 @@ class Ground:
             return EpisodeStatus(
                 episode_id=episode_id, phase="done", turns=found.counts.turns, end=found.end, reason=found.reason
             )
+        handle = await self._handle(episode_id)
         try:
-            return await (await self._handle(episode_id)).query(EpisodeWorkflow.status)
+            async for attempt in _patiently(_is_away, PRESENT):
+                with attempt:
+                    await self._see_that_it_is_served(handle)
+                    return await handle.query(EpisodeWorkflow.status)
+            raise AssertionError("retrying ends with an answer or an error")
         except RPCError as error:
             raise EnvironmentFailed(f"the episode {episode_id} does not answer: {error.message}") from error
 
