@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.local.config import StackConfig
+from infra.local.runtime import Runtime
 from infra.local.temporal import TemporalServer
 
 
@@ -31,9 +32,9 @@ class Child:
     """One process to keep running.
 
     ``ready`` is asked with the process id. ``environment`` is added to what ``spawn`` inherits; a child that runs
-    with another than the present one is restarted. ``clear`` removes what an earlier process left. ``intact`` is
-    false when a ready process can no longer be reached. ``sign`` changes for as long as it does its work: one
-    whose sign stands still hangs. ``folder`` is where it starts.
+    with another than the present one is restarted. ``prepare`` makes what it needs, ``clear`` removes what an
+    earlier process left. ``intact`` is false when a ready process can no longer be reached. ``sign`` changes for
+    as long as it does its work: one whose sign stands still hangs. ``folder`` is where it starts.
     """
 
     name: str
@@ -41,12 +42,13 @@ class Child:
     ready: Callable[[int], bool]
     sign: Callable[[], int]
     environment: Callable[[], dict[str, str]] = dict
+    prepare: Callable[[], None] = _nothing
     clear: Callable[[], None] = _nothing
     intact: Callable[[], bool] = _always
     folder: Path | None = None
 
 
-def children(config: StackConfig, temporal: TemporalServer) -> tuple[Child, ...]:
+def children(config: StackConfig, temporal: TemporalServer, runtime: Runtime) -> tuple[Child, ...]:
     """The embedded stack. All start at once and wait for each other; they are stopped in the other order.
 
     Temporal stands first, because its command settles the port that the worker is told.
@@ -64,7 +66,8 @@ def children(config: StackConfig, temporal: TemporalServer) -> tuple[Child, ...]
             lambda _: connects(config.world_socket),
             lambda: _touched(config.world_socket),
             lambda: settings,
-            clear=lambda: config.world_socket.unlink(missing_ok=True),
+            prepare=runtime.ready,
+            clear=lambda: runtime.clear(config.world_socket.name),
             intact=config.world_socket.exists,
         ),
         Child(
@@ -73,7 +76,8 @@ def children(config: StackConfig, temporal: TemporalServer) -> tuple[Child, ...]
             lambda pid: _holds(config.worker_ready, pid),
             lambda: _touched(config.worker_ready),
             lambda: {**settings, "TILTYARD_TEMPORAL_ADDRESS": temporal.address},
-            clear=lambda: config.worker_ready.unlink(missing_ok=True),
+            prepare=runtime.ready,
+            clear=lambda: runtime.clear(config.worker_ready.name),
             intact=config.worker_ready.exists,
         ),
     )

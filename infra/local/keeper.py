@@ -49,6 +49,7 @@ class Keeper:
             )
 
     def _start(self) -> None:
+        self.child.prepare()
         self.child.clear()
         argv, self._environment = self.child.argv(), self.child.environment()
         try:

@@ -7,10 +7,12 @@ own, private to the user, which the data folder names.
 import os
 import stat
 import tempfile
+import time
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
+from infra.local.hold import FolderHold
 from infra.local.paths import StackPaths
 from infra.local.state import write_atomically
 from infra.sockets import LONGEST_PATH_BYTES, fits
@@ -18,6 +20,12 @@ from tiltyard.errors import StackFailed
 
 LONGEST_NAME = "world.sock"
 LONGEST_FOLDER = LONGEST_PATH_BYTES - len("/" + LONGEST_NAME)
+
+NAMES = ("world.sock", "worker.ready")
+"""What a stack makes there."""
+
+LINE_S = 30.0
+"""How long a new supervisor waits for one that is ending."""
 
 
 def runtime_folder(home: Path) -> Path:
@@ -81,6 +89,58 @@ def _make(folder: Path) -> None:
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
         folder.chmod(0o700)  # whatever the umask took away
+
+
+class Runtime:
+    """The runtime folder of one supervisor, held for as long as it lives.
+
+    A supervisor that ends and a new one of the same name stand in line for it; the new one finds it empty.
+    """
+
+    def __init__(self, home: Path, folder: Path) -> None:
+        self._home, self._folder, self._hold = home, folder, FolderHold(folder)
+
+    def ready(self, within_s: float = LINE_S) -> None:
+        """Have the folder, made anew if it has vanished. Raises ``StackFailed`` when another stack keeps it."""
+        deadline = time.monotonic() + within_s
+        while not self._hold.holds:
+            prepare_runtime(self._home, self._folder)
+            if self._hold.take():
+                return
+            if time.monotonic() > deadline:
+                raise StackFailed(
+                    f"another stack uses the runtime folder {self._folder}: set TILTYARD_RUNTIME apart"
+                )
+            time.sleep(0.05)
+
+    def clear(self, name: str) -> None:
+        """Remove a file of ours, if the folder is still ours."""
+        if self._hold.holds:
+            (self._folder / name).unlink(missing_ok=True)
+
+    def leave(self) -> None:
+        """Let go of the folder, and take it away where it is ours to make."""
+        if self._hold.holds and self._folder == usual_folder(self._home):
+            with suppress(OSError):  # somebody has put something there
+                StackPaths(self._home).runtime.unlink(
+                    missing_ok=True
+                )  # a copy of the data folder must not use ours
+                self._folder.rmdir()
+        self._hold.release()
+
+
+def sweep_runtime(home: Path) -> None:
+    """Take away what a killed stack left in the folder that is ours to make, unless a living one has it."""
+    folder = usual_folder(home)
+    if not os.path.lexists(folder) or runtime_problem(folder):
+        return
+    hold = FolderHold(folder)
+    if hold.take():
+        for name in NAMES:
+            (folder / name).unlink(missing_ok=True)
+        with suppress(OSError):  # somebody has put something there
+            folder.rmdir()
+    hold.release()
 
 
 def runtime_problem(folder: Path) -> str:

@@ -14,7 +14,7 @@ from infra.local.config import StackConfig
 from infra.local.logs import tail
 from infra.local.paths import StackPaths
 from infra.local.processes import ProcessId, alive, end, gone, identify, spawn_detached
-from infra.local.runtime import prepare_runtime
+from infra.local.runtime import prepare_runtime, sweep_runtime
 from infra.local.state import SILENT_S, StackState, current_state, discard, read_state, silence_s, write_atomically
 from tiltyard.errors import StackFailed
 
@@ -146,6 +146,7 @@ def _end_everything(paths: StackPaths) -> bool:
     left = [one.process for one in (*last.processes, *state.processes) if alive(one.process)]
     for process in left:
         end(process)
+    sweep_runtime(paths.home)
     return found or bool(left)
 
 
@@ -182,6 +183,7 @@ def _await_ready(config: StackConfig, supervisor: ProcessId) -> StackState:
         if state and state.supervisor == supervisor and state.phase == "ready" and not ended:
             return state
         if ended:
+            sweep_runtime(config.home)
             raise StackFailed(state.message if state and state.message else _why_it_ended(config.paths))
         time.sleep(0.03)
     waiting = [one.name for one in state.processes if one.state != "ready"] if state else ["supervisor"]

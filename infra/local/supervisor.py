@@ -15,11 +15,12 @@ from filelock import FileLock, Timeout
 
 from infra.local.children import children
 from infra.local.config import StackConfig
+from infra.local.hold import FolderHold
 from infra.local.keeper import Keeper
 from infra.local.logs import rotate
 from infra.local.paths import PROCESSES
 from infra.local.processes import identify
-from infra.local.runtime import usual_folder
+from infra.local.runtime import Runtime
 from infra.local.signals import Signals
 from infra.local.state import Phase, StackState, keep_written
 from infra.local.temporal import TemporalServer
@@ -39,7 +40,10 @@ class Supervisor:
     def __init__(self, config: StackConfig) -> None:
         self._config, self._paths = config, config.paths
         self._temporal = TemporalServer(config)
-        self._keepers = [Keeper(one, self._paths, config.patience) for one in children(config, self._temporal)]
+        self._runtime = Runtime(config.home, config.runtime)
+        self._stack = FolderHold(self._paths.stack)
+        table = children(config, self._temporal, self._runtime)
+        self._keepers = [Keeper(one, self._paths, config.patience) for one in table]
         self._phase: Phase = "starting"
         self._missing = False
         self._message = ""
@@ -48,7 +52,9 @@ class Supervisor:
     def run(self) -> int:
         """Supervise to the end; the exit code (1 when it gave up)."""
         signals = Signals()
+        self._stack.take()
         try:
+            self._runtime.ready()
             while not signals.asked:
                 self._step()
                 signals.wait(READY_TICK_S if self._phase == "ready" else STARTING_TICK_S)
@@ -63,7 +69,7 @@ class Supervisor:
         return 1 if self._phase == "failed" else 0
 
     def _step(self) -> None:
-        if not self._paths.stack.is_dir():
+        if not self._stack.holds:
             raise _Homeless
         for keeper in self._keepers:
             keeper.step()
@@ -104,10 +110,7 @@ class Supervisor:
     def _stop_children(self) -> None:
         for keeper in reversed(self._keepers):
             keeper.stop()
-        if self._config.runtime == usual_folder(self._config.home):
-            with suppress(OSError):  # somebody has put something there
-                self._paths.runtime.unlink(missing_ok=True)  # a copy of the data folder must not use ours
-                self._config.runtime.rmdir()
+        self._runtime.leave()
 
     def _write(self) -> None:
         me = identify(os.getpid())
@@ -136,7 +139,7 @@ class _Idle(Exception):
 
 
 class _Homeless(Exception):
-    """The data folder has been removed."""
+    """The data folder has been removed, and perhaps made again: that one is another stack's."""
 
 
 def main(argv: list[str]) -> int:

@@ -1,13 +1,14 @@
 """The runtime folder: short, private, and the same for every command."""
 
 import os
+import shutil
 import socket
 from pathlib import Path
 
 import pytest
 
 from infra.local.paths import StackPaths
-from infra.local.runtime import prepare_runtime, runtime_folder, usual_folder
+from infra.local.runtime import Runtime, prepare_runtime, runtime_folder, usual_folder
 from infra.rpc.channel import address_of
 from infra.sockets import LONGEST_PATH_BYTES, fits
 from tiltyard.errors import BadInput, StackFailed
@@ -80,6 +81,22 @@ def test_an_open_folder_is_refused_and_left_as_it_is(home: Path, tmp_path: Path)
 def test_a_runtime_folder_that_depends_on_the_current_one_is_refused(given: str) -> None:
     with pytest.raises(BadInput, match="TILTYARD_RUNTIME"):
         Settings.from_environment(environment={"TILTYARD_RUNTIME": given})
+
+
+def test_one_supervisor_has_the_folder_and_the_next_waits_for_it(home: Path, tmp_path: Path) -> None:
+    first, second = Runtime(home, tmp_path / "r"), Runtime(home, tmp_path / "r")
+    first.ready()
+    with pytest.raises(StackFailed, match="another stack uses"):
+        second.ready(within_s=0)
+    (tmp_path / "r" / "world.sock").touch()
+    second.clear("world.sock")
+    assert (tmp_path / "r" / "world.sock").exists(), "not its own"
+    first.leave()
+    second.ready(within_s=0)
+    shutil.rmtree(tmp_path / "r")
+    second.ready(within_s=0)
+    assert (tmp_path / "r").is_dir()
+    second.leave()
 
 
 def test_a_link_is_refused(home: Path, tmp_path: Path) -> None:

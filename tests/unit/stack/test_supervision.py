@@ -320,6 +320,36 @@ def remove(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def test_a_removed_runtime_folder_is_made_again(yard: Yard) -> None:
+    first = yard.up()
+    old = (yard.process("world"), yard.process("worker"))
+    shutil.rmtree(yard.config.runtime)
+    eventually(lambda: restarted(yard, "world", old[0]) and restarted(yard, "worker", old[1]), "new processes")
+    assert yard.config.world_socket.exists()
+    assert yard.config.worker_ready.exists()
+    assert yard.state().supervisor == first.supervisor
+
+
+def test_a_data_folder_made_anew_has_a_stack_of_its_own(yard: Yard) -> None:
+    yard.up()
+    old = yard.everything()
+    remove(yard.config.home)
+    new = yard.up()
+    assert not any(map(alive, old)), "the new one has waited for the end of the old one"
+    assert yard.config.world_socket.exists()
+    assert yard.state() == new, "nothing has disturbed it"
+
+
+def test_what_a_killed_stack_left_goes_with_the_next_command(yard: Yard) -> None:
+    yard.up()
+    children = yard.everything()[1:]
+    yard.kill("supervisor")
+    eventually(lambda: not any(map(alive, children)), "the end of the children")
+    assert yard.config.world_socket.exists()
+    yard.down()
+    assert not yard.config.runtime.exists()
+
+
 def age(yard: Yard, seconds: float) -> None:
     then = time.time() - seconds
     os.utime(yard.config.paths.activity, (then, then))
