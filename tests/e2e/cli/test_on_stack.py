@@ -124,19 +124,23 @@ def test_a_question_waits_for_its_answer(stack_cli: Cli) -> None:
 
 def test_a_run_whose_stack_is_taken_down_ends_and_says_how_to_go_on(stack_cli: Cli) -> None:
     (stack_cli.folder / "asker.py").write_text(ASKS)
+
+    def started() -> list[str]:
+        listed = stack_cli("episodes", "list", "--json").objects
+        return [one["episode_id"] for one in listed if one["seed"] == 77]
+
     with stack_cli.start("run", TASK, "--policy", "asker:act", "--seed", "77") as running:
-
-        def newest() -> dict[str, object]:
-            (row,) = stack_cli("episodes", "list", "--limit", "1", "--json").objects
-            return dict(row)
-
-        eventually(lambda: newest()["seed"] == 77, "the start of the episode")
-        episode = str(newest()["episode_id"])
-        stack_cli("down")
-        _, said = running.communicate(timeout=90)
-        assert running.returncode == 3, said
-    assert "the stack has ended: ended by `tiltyard down`" in said
-    assert "tiltyard episodes watch EPISODE" in said
+        try:
+            eventually(lambda: bool(started()), "the start of the episode")
+            stack_cli("down")
+            _, said = running.communicate(timeout=60)
+        finally:
+            running.kill()
+    assert running.returncode == 3, said
+    assert re.search(
+        r"the stack has ended: ended by `\S+ down`.*`\S+ episodes watch EPISODE` starts the stack", said
+    )
+    (episode,) = started()
     stack_cli("episodes", "stop", episode)
     assert stack_cli("episodes", "watch", episode, "--json").object["end"] == "cancelled"
 
