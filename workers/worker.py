@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import signal
-import sys
 from collections.abc import Coroutine
 from contextlib import suppress
 from datetime import timedelta
@@ -31,6 +30,7 @@ from workers.beat import BEAT_S, beat
 from workers.bootstrap.worker import open_parts
 from workers.connect import connect
 from workers.drills import kill_after_commit
+from workers.process import run
 from workers.settings import Settings
 from workflows.janitor import JanitorWorkflow
 
@@ -101,15 +101,10 @@ async def keep_janitor(client: Client, settings: Settings) -> None:
         await client.get_schedule_handle(name).update(lambda _: ScheduleUpdate(schedule=schedule))
 
 
-def main() -> None:
+def work() -> None:
     """Run a worker with the environment's settings."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     asyncio.run(serve(Settings.from_environment()))
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # the SDK's threads can crash an interpreter that is being taken down
 
 
 if __name__ == "__main__":
-    main()
+    run(work)

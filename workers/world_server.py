@@ -1,15 +1,13 @@
 """The world server process: the engine behind gRPC on a unix socket."""
 
-import logging
-import os
 import signal
-import sys
 import threading
 
 from infra.rpc.answers import answers
 from infra.rpc.server import serve
 from workers.beat import BEAT_S, beat
 from workers.bootstrap.world import open_engine
+from workers.process import run
 from workers.settings import Settings
 
 GRACE_S = 5
@@ -19,9 +17,8 @@ ANSWER_S = 25
 """How long it waits for its own answer, which is given after those to all earlier calls."""
 
 
-def main() -> None:
+def work() -> None:
     """Serve the shipped worlds until SIGTERM or SIGINT."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -32,10 +29,7 @@ def main() -> None:
             if answers(settings.world_socket, ANSWER_S):
                 beat(settings.world_socket)
         server.stop(GRACE_S).wait()
-    logging.shutdown()
-    sys.stderr.flush()
-    os._exit(0)  # gRPC's threads need no more time
 
 
 if __name__ == "__main__":
-    main()
+    run(work)

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import URL, Connection, Engine, inspect, make_url, text
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DatabaseError
 from sqlmodel import Session
 
 from infra.stores.sqlite import READ_ONLY, SqliteLocks, migration_lock, sqlite_engine
-from tiltyard.errors import BadInput
+from tiltyard.errors import BadInput, EnvironmentFailed
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -48,13 +48,20 @@ def open_database(url: str) -> Database:
     """Open it, made if need be, with the newest schema. ``url`` is SQLAlchemy's: ``sqlite:////path/to/file.db``.
 
     Raises ``BadInput`` for a URL that is none or of a database that is not supported, and ``EnvironmentFailed``
-    for a database that a newer version of Tiltyard has migrated.
+    for a database that cannot be read or written, or that a newer version of Tiltyard has migrated.
     """
     parsed = _parsed(url)
-    with migration_lock(parsed):
-        engine = sqlite_engine(parsed)
-        with engine.begin() as connection:
+    engine = sqlite_engine(parsed)
+    try:
+        with migration_lock(parsed), engine.begin() as connection:
             _migrate(connection)
+    except (DatabaseError, OSError) as error:
+        engine.dispose()
+        why = error.orig if isinstance(error, DatabaseError) else error
+        raise EnvironmentFailed(
+            f"the database {parsed.database} cannot be used ({why}): `tiltyard doctor` looks at it; "
+            "mend it or move it away, or choose another data folder"
+        ) from error
     return Database(engine, SqliteLocks())
 
 

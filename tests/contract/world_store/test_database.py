@@ -5,7 +5,7 @@ import pkgutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -120,6 +120,15 @@ def test_a_database_of_a_newer_version_is_left_alone(database: Database) -> None
         session.connection().execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(EnvironmentFailed, match="newer version"):
         open_database(str(database.engine.url))
+
+
+@pytest.mark.parametrize(
+    "made", [lambda file: file.write_bytes(b"no database " * 500), Path.mkdir], ids=["text", "folder"]
+)
+def test_a_file_that_is_no_database_is_named(tmp_path: Path, made: Callable[[Path], object]) -> None:
+    made(tmp_path / "worlds.db")
+    with pytest.raises(EnvironmentFailed, match=r"worlds\.db cannot be used .*tiltyard doctor"):
+        open_database(f"sqlite:///{tmp_path}/worlds.db")
 
 
 def test_the_newest_revision_is_the_one_that_alembic_ends_at() -> None:
