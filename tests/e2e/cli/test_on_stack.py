@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -246,6 +247,27 @@ def test_a_stack_killed_as_a_whole_is_noticed_and_repaired(stack_cli: Cli) -> No
     assert "repairing" in result.err
     assert result.object["score"]["total"] == 1.0
     assert stack_cli("doctor", "--json").object["ok"] is True
+
+
+def test_the_doctor_names_processes_that_hang(stack_cli: Cli) -> None:
+    stack_cli("up")
+    state = read_state(StackPaths(stack_cli.home).state)
+    assert state is not None
+    pids = {one.name: one.process.pid for one in state.processes if one.process}
+    marker = Path(StackPaths(stack_cli.home).runtime.read_text().strip()) / "worker.ready"
+    stopped = [pids["world"], pids["worker"]]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        os.utime(marker, (0, 0))
+        report = stack_cli("doctor", "--json", code=3).object
+    finally:
+        for pid in stopped:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+    bad = {one["name"]: one["detail"] for one in report["checks"] if not one["ok"]}
+    assert bad.keys() == {"world server", "signs of life"}
+    assert "worker" in bad["signs of life"]
 
 
 def test_a_task_queue_of_ones_own_is_served_and_an_episode_on_another_is_refused(
