@@ -36,7 +36,7 @@ def lease_request(
     )
 
 
-def delivery_request(lease: Lease, delivery_id: str, tool: str, **arguments: JsonValue) -> DeliveryRequest:
+def delivery_request(lease: Lease, delivery_id: str, tool: str, /, **arguments: JsonValue) -> DeliveryRequest:
     return DeliveryRequest(
         namespace=lease.namespace,
         generation=lease.generation,
