@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-from temporalio.client import Client, WorkflowHandle
+import pytest
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.worker import Worker
 
@@ -20,6 +21,7 @@ from schemas.start import EpisodeStart, Tuning
 from schemas.task import Reference, Step, Task
 from schemas.upkeep import UpkeepOrder, UpkeepSummary
 from schemas.view import View
+from schemas.world import LeaseRequest, Owner
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.testing.gated_world import GatedWorld
 from tiltyard.testing.local_world import LocalWorld
@@ -185,3 +187,38 @@ async def arena(
         queue=queue,
     )
     yield place
+
+
+Handle = WorkflowHandle[EpisodeWorkflow, Summary]
+
+
+async def lingering(view: View) -> Decision:
+    """Adds once with a job pending, then thinks for ever."""
+    if view.turn == 0:
+        return calls("add_later", name="apples", after_s=3600)
+    await asyncio.sleep(3600)
+    raise AssertionError
+
+
+async def started(place: Arena) -> tuple[EpisodeSpec, Handle]:
+    """An episode whose first effect has happened and whose policy thinks."""
+    spec = await place.plan(tally_task(), "lingering")
+    handle = await place.start(spec)
+    await until(lambda: place.policies.acted.get(spec.episode_id, 0) >= 2)
+    return spec, handle
+
+
+async def cause_of(handle: Handle) -> BaseException | None:
+    with pytest.raises(WorkflowFailureError) as failure:
+        await handle.result()
+    return failure.value.cause
+
+
+def lease_request(episode_id: str, cluster: str = "here", first_run_id: str = "run") -> LeaseRequest:
+    owner = Owner(
+        cluster=cluster,
+        temporal_namespace="default",
+        workflow_id=f"episode/{episode_id}",
+        first_run_id=first_run_id,
+    )
+    return LeaseRequest(owner=owner, episode_id=episode_id, world="tally")

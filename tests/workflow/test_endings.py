@@ -1,64 +1,40 @@
 """Every way an episode can end leaves nothing behind (I5) and one recorded outcome (I6)."""
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from temporalio import activity
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
-from temporalio.exceptions import CancelledError, TerminatedError
-from temporalio.exceptions import TimeoutError as WorkflowTimeout
+from temporalio.client import Client
+from temporalio.exceptions import CancelledError
 
 from schemas.decision import Decision
-from schemas.episode import End, EpisodeSpec, Validity
-from schemas.journal import Writer
-from schemas.slice import Ending, LeaseRef, Summary
+from schemas.episode import End, Validity
+from schemas.slice import LeaseRef
 from schemas.start import Tuning
 from schemas.task import Limits
-from schemas.upkeep import Abandoned, UpkeepOrder, UpkeepReport, UpkeepSummary
 from schemas.view import View
-from schemas.world import Facts, LeaseRequest, Owner
-from tests.workflow.arena import QUICK, Arena, arena, calls, honest, tally_task, until
-from tests.workflow.broken_episodes import BrokenEpisode, OtherEpisode
-from tiltyard.errors import BadInput, JournalClosed, NotPristine, WorldUnreachable
-from tiltyard.ports import ChainState, World
+from tests.workflow.arena import (
+    Arena,
+    Handle,
+    arena,
+    calls,
+    cause_of,
+    honest,
+    lease_request,
+    lingering,
+    started,
+    tally_task,
+    until,
+)
+from tests.workflow.broken_episodes import BrokenEpisode
+from tiltyard.errors import BadInput, NotPristine, WorldUnreachable
 from tiltyard.trace import unpack
-from workers.assembly import WORKFLOWS, activities_of, worker_of
-from workers.chains import TemporalChains
-from workflows.episode import EpisodeWorkflow
-from workflows.janitor import JanitorWorkflow
-
-Handle = WorkflowHandle[EpisodeWorkflow, Summary]
-
-
-async def lingering(view: View) -> Decision:
-    """Adds once with a job pending, then thinks for ever."""
-    if view.turn == 0:
-        return calls("add_later", name="apples", after_s=3600)
-    await asyncio.sleep(3600)
-    raise AssertionError
-
-
-async def started(place: Arena) -> tuple[EpisodeSpec, Handle]:
-    """An episode whose first effect has happened and whose policy thinks."""
-    spec = await place.plan(tally_task(), "lingering")
-    handle = await place.start(spec)
-    await until(lambda: place.policies.acted.get(spec.episode_id, 0) >= 2)
-    return spec, handle
-
-
-async def cause_of(handle: Handle) -> BaseException | None:
-    with pytest.raises(WorkflowFailureError) as failure:
-        await handle.result()
-    return failure.value.cause
+from workers.assembly import WORKFLOWS
 
 
 async def test_cancelled_in_the_turns(client: Client, tmp_path: Path) -> None:
@@ -131,47 +107,6 @@ async def test_cancelled_in_the_turns_and_again_during_cleanup(client: Client, t
         await place.assert_nothing_left(spec)
 
 
-async def test_terminated(client: Client, tmp_path: Path) -> None:
-    async with arena(client, {"lingering": lingering}, tmp_path) as place, place.worker():
-        spec, handle = await started(place)
-        assert not (await place.clean_up()).reclaimed, "the janitor must leave a living episode alone"
-        await handle.terminate()
-        assert isinstance(await cause_of(handle), TerminatedError)
-        assert (await place.clean_up()).reclaimed == (spec.episode_id,)
-        result = await place.outcome(spec)
-        assert (result.end, result.validity) == (End.TERMINATED, Validity.MISSING)
-        assert result.counts.effects == 1
-        await place.assert_nothing_left(spec)
-
-
-async def test_timed_out_by_the_server(client: Client, tmp_path: Path) -> None:
-    async with arena(client, {"lingering": lingering}, tmp_path) as place, place.worker():
-        spec = await place.plan(tally_task(), "lingering")
-        handle = await place.start(spec, timeout=timedelta(seconds=2))
-        assert isinstance(await cause_of(handle), WorkflowTimeout)
-        await place.clean_up()
-        assert (await place.outcome(spec)).end is End.TERMINATED
-        await place.assert_nothing_left(spec)
-
-
-async def test_terminated_before_it_had_a_lease(client: Client, tmp_path: Path) -> None:
-    async with arena(client, {"honest": honest}, tmp_path) as place:
-        spec = await place.plan(tally_task(), "honest")
-        handle = await place.start(spec)
-        await handle.terminate()
-        async with place.worker():
-            await place.clean_up()
-        result = await place.outcome(spec)
-        assert (result.end, result.validity) == (End.TERMINATED, Validity.MISSING)
-
-
-async def test_planned_and_never_started(client: Client, tmp_path: Path) -> None:
-    async with arena(client, {"honest": honest}, tmp_path) as place, place.worker():
-        spec = await place.plan(tally_task(), "honest")
-        await place.clean_up()
-        assert (await place.outcome(spec)).validity is Validity.MISSING
-
-
 async def test_reset_goes_on_in_the_same_generation_without_a_second_effect(client: Client, tmp_path: Path) -> None:
     think = asyncio.Event()
 
@@ -224,27 +159,6 @@ async def test_a_plain_exception_in_the_workflow_is_a_recorded_outcome(client: C
         await place.assert_nothing_left(spec)
 
 
-async def test_an_episode_that_cannot_be_replayed_is_terminated_and_reclaimed(
-    client: Client, tmp_path: Path
-) -> None:
-    async with arena(client, {"lingering": lingering}, tmp_path) as place:
-        async with place.worker():
-            spec, handle = await started(place)
-        async with place.worker((OtherEpisode, *WORKFLOWS[1:])):
-            await handle.signal("wake")
-            await until(lambda: _failed_attempts(handle, 2))
-            summary = await place.clean_up(stuck_attempts=2)
-            assert summary.terminated == (handle.id,)
-        result = await place.outcome(spec)
-        assert (result.end, result.validity) == (End.TERMINATED, Validity.MISSING)
-        await place.assert_nothing_left(spec)
-
-
-async def _failed_attempts(handle: Handle, attempts: int) -> bool:
-    found = await handle.describe()
-    return found.raw_description.pending_workflow_task.attempt >= attempts
-
-
 async def test_a_world_out_of_reach_past_the_deadline_is_an_environment_error(
     client: Client, tmp_path: Path
 ) -> None:
@@ -257,22 +171,6 @@ async def test_a_world_out_of_reach_past_the_deadline_is_an_environment_error(
         result = await place.outcome(spec)
         assert (result.end, result.validity) == (End.ENVIRONMENT_ERROR, Validity.ENVIRONMENT)
         await place.assert_nothing_left(spec)
-
-
-async def test_a_failing_step_of_the_cleanup_hides_neither_outcome_nor_lease(
-    client: Client, tmp_path: Path
-) -> None:
-    """Recycling fails for good: the outcome stands, and the janitor gives the namespace back later."""
-    async with arena(client, {"honest": honest}, tmp_path) as place, place.worker():
-        place.world.gates["recycle"].failing = lambda: WorldUnreachable("no reply from the world")
-        spec = await place.plan(tally_task(), "honest")
-        await (await place.start(spec, QUICK.model_copy(update={"patience_s": 3}))).result()
-        assert (await place.outcome(spec)).end is End.SUBMITTED
-        assert place.engine.leases()
-        place.world.gates["recycle"].failing = None
-        await place.clean_up()
-        await place.assert_nothing_left(spec)
-        assert (await place.outcome(spec)).end is End.SUBMITTED, "the first outcome stands"
 
 
 async def test_a_worker_that_stops_leaves_the_episode_to_the_next_one(client: Client, tmp_path: Path) -> None:
@@ -369,121 +267,3 @@ async def namespace_of(client: Client, handle_id: str) -> str:
     done = [event.activity_task_completed_event_attributes for event in history.events]
     payload = next(one for one in done if one.result.payloads).result.payloads[0]
     return LeaseRef.model_validate_json(payload.data).namespace
-
-
-def lease_request(episode_id: str, cluster: str = "here", first_run_id: str = "run") -> LeaseRequest:
-    owner = Owner(
-        cluster=cluster,
-        temporal_namespace="default",
-        workflow_id=f"episode/{episode_id}",
-        first_run_id=first_run_id,
-    )
-    return LeaseRequest(owner=owner, episode_id=episode_id, world="tally")
-
-
-async def test_the_janitor_judges_only_leases_of_its_own_cluster(client: Client, tmp_path: Path) -> None:
-    async with arena(client, {"honest": honest}, tmp_path) as place, place.worker():
-        mine = place.engine.lease(lease_request("unrecorded", cluster=place.settings.cluster))
-        theirs = place.engine.lease(lease_request("theirs", cluster="another"))
-        await place.clean_up()
-        assert place.engine.leases() == (theirs,), "the unrecorded one of this cluster is quarantined"
-        fresh = place.engine.lease(lease_request("fresh", cluster="another"))
-        assert fresh.namespace != mine.namespace
-
-
-async def test_a_chain_with_another_first_run_is_gone(client: Client, tmp_path: Path) -> None:
-    async with arena(client, {"honest": honest}, tmp_path) as place, place.worker():
-        spec = await place.plan(tally_task(), "honest")
-        handle = await place.start(spec)
-        await handle.result()
-        owner = lease_request(spec.episode_id, first_run_id=handle.first_execution_run_id or "").owner
-        chains = TemporalChains(client)
-        assert (await chains.describe(owner)).state is ChainState.COMPLETED
-        other = owner.model_copy(update={"first_run_id": "an-earlier-chain"})
-        assert (await chains.describe(other)).state is ChainState.GONE
-
-
-async def test_nothing_is_journalled_after_the_end(client: Client, tmp_path: Path) -> None:
-    async with arena(client, {"lingering": lingering}, tmp_path) as place, place.worker():
-        spec, handle = await started(place)
-        (lease,) = place.engine.leases()
-        await handle.cancel()
-        await cause_of(handle)
-        with pytest.raises(JournalClosed):
-            await place.journal.take(
-                spec.episode_id, lease.generation, Writer(run_id="late", slice_no=99, attempt_id="late")
-            )
-
-
-async def test_a_trial_that_starts_while_the_janitor_looks_is_not_called_missing(
-    client: Client, tmp_path: Path
-) -> None:
-    """The janitor saw no workflow; then the episode started. Only one of the two can have the workflow's id."""
-    async with arena(client, {"honest": honest}, tmp_path) as place, place.worker():
-        spec = await place.plan(tally_task(), "honest")
-        gone = Ending.of(End.TERMINATED, "the workflow is gone")
-        late = UpkeepReport(
-            abandoned=(Abandoned(spec=spec, lease=None, ending=gone, tuning=QUICK, never_ran=True),)
-        )
-        await (await place.start(spec)).result()
-
-        @activity.defn(name="inspect")
-        async def stale(order: UpkeepOrder) -> UpkeepReport:
-            return late
-
-        others = [one for one in activities_of(place.parts, place.settings) if one.__name__ != "inspect"]
-        async with worker_of(client, [*others, stale], f"{place.queue}-janitor"):
-            summary: UpkeepSummary = await client.execute_workflow(
-                JanitorWorkflow.run, UpkeepOrder(), id=f"janitor-{place.queue}", task_queue=f"{place.queue}-janitor"
-            )
-        assert summary.reclaimed == ()
-        assert (await place.outcome(spec)).end is End.SUBMITTED
-
-
-@pytest.mark.parametrize(("gate", "reading"), [("call", "absent"), ("answering", "committed")])
-async def test_a_call_in_flight_at_the_seal_is_read_as_what_it_was(
-    client: Client, tmp_path: Path, gate: str, reading: str
-) -> None:
-    async with arena(client, {"honest": honest}, tmp_path) as place, place.worker():
-        place.world.gates[gate].shut()
-        spec = await place.plan(tally_task(), "honest")
-        handle = await place.start(spec)
-        await place.world.gates[gate].reached.wait()
-        await handle.cancel()
-        await cause_of(handle)
-        evidence = unpack(await place.objects.get((await place.outcome(spec)).trace)).evidence
-        assert list(evidence.in_flight.values()) == [reading]
-        assert (len(evidence.facts.changes) == 1) == (reading == "committed")
-
-
-async def test_an_unknown_outcome_quarantines_the_namespace(client: Client, tmp_path: Path) -> None:
-    """A world whose record of the call in flight says neither yes nor no."""
-    async with arena(client, {"honest": honest}, tmp_path) as place:
-        undecided = Undecided(place.world)
-        parts = replace(place.parts, world=undecided)
-        async with place.worker(parts=parts):
-            place.world.gates["answering"].shut()
-            spec = await place.plan(tally_task(), "honest")
-            handle = await place.start(spec)
-            await place.world.gates["answering"].reached.wait()
-            (lease,) = place.engine.leases()
-            await handle.cancel()
-            await cause_of(handle)
-        evidence = unpack(await place.objects.get((await place.outcome(spec)).trace)).evidence
-        assert list(evidence.in_flight.values()) == ["unknown"]
-        assert place.engine.lease(lease_request("next")).namespace != lease.namespace
-
-
-class Undecided:
-    """A world that answers like another one, and does not tell how its last delivery ended."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._world, name)
-
-    async def facts(self, namespace: str, generation: int, collections: Sequence[str]) -> Facts:
-        facts = await self._world.facts(namespace, generation, collections)
-        *others, last = facts.deliveries
-        return facts.model_copy(update={"deliveries": (*others, last.model_copy(update={"reply": None}))})
