@@ -5,6 +5,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from schemas.base import JsonObject, Model
+from schemas.sandbox import WorkPath
+from schemas.span import RealS
 
 ChangeKind = Literal["created", "updated", "deleted"]
 
@@ -119,6 +121,24 @@ class ProcessContract(_ContractBase):
     rules: tuple["ProcessRule", ...] = Field(min_length=1)
 
 
+class TestsContract(_ContractBase):
+    """Visible and hidden tests pass in a fresh sandbox that holds the task's own files, and of the agent's only
+    those that ``sources`` match.
+
+    ``sources`` are globs over paths below the working directory, ``visible`` and ``hidden`` folders of unittest
+    files; ``hidden_files`` are laid over the task's files for the hidden run. ``protected`` globs name files whose change
+    is tampering: the agent's tests and configuration, and hooks that a test runner would load.
+    """
+
+    kind: Literal["tests"] = "tests"
+    sources: tuple[str, ...] = Field(min_length=1)
+    visible: str = "tests"
+    hidden: str = "hidden_tests"
+    hidden_files: dict[WorkPath, str] = Field(min_length=1)
+    protected: tuple[str, ...] = ()
+    timeout_s: RealS = 60
+
+
 class CallMatch(Model):
     """Calls of ``tool`` whose arguments contain ``arguments`` and whose shown status is one of ``status``."""
 
@@ -178,7 +198,8 @@ Contract = Annotated[
     | AnswerContract
     | BudgetContract
     | DrainContract
-    | ProcessContract,
+    | ProcessContract
+    | TestsContract,
     Field(discriminator="kind"),
 ]
 

@@ -5,7 +5,8 @@ from enum import StrEnum
 from pydantic import Field
 
 from schemas.base import JsonObject, Model
-from schemas.grade import ContractResult, SafetyFinding, Score
+from schemas.grade import ContractResult, RiskEvent, SafetyFinding, Score
+from schemas.sandbox import DriverName
 from schemas.task import Limits
 from schemas.world import DrainReport
 
@@ -44,7 +45,10 @@ class PolicySpec(Model):
 
 
 class EpisodeSpec(Model):
-    """The input of the episode workflow: references and limits, no content (I10)."""
+    """The input of the episode workflow: references and limits, no content (I10).
+
+    ``sandbox`` is the driver that makes the episode's sandbox, ``None`` for a task that needs none.
+    """
 
     episode_id: str
     task_id: str
@@ -53,6 +57,7 @@ class EpisodeSpec(Model):
     policy: PolicySpec
     seed: int = 0
     limits: Limits
+    sandbox: DriverName | None = None
 
 
 def workflow_id(episode_id: str) -> str:
@@ -83,7 +88,10 @@ class Digests(Model):
 
 
 class EpisodeResult(Model):
-    """One episode's outcome: what ``tiltyard run --json`` prints. ``timings`` are wall seconds by phase."""
+    """One episode's outcome: what ``tiltyard run --json`` prints. ``timings`` are wall seconds by phase.
+
+    ``sandbox`` is the driver that its commands ran under; ``unsafe-local`` isolates nothing.
+    """
 
     episode_id: str
     task: str
@@ -95,10 +103,11 @@ class EpisodeResult(Model):
     score: Score = Score()
     contracts: tuple[ContractResult, ...] = ()
     safety: tuple[SafetyFinding, ...] = ()
-    risks: tuple[JsonObject, ...] = ()
+    risks: tuple[RiskEvent, ...] = ()
     drain: DrainReport = DrainReport()
     counts: Counts = Counts()
     digests: Digests = Digests()
     timings: dict[str, float] = Field(default_factory=dict)
     answer: JsonObject | None = None
+    sandbox: DriverName | None = None
     trace: str = Field(default="", description="object digest of the archived trace")

@@ -5,6 +5,7 @@ from typing import Literal
 from schemas.base import Model
 from schemas.episode import EpisodeSpec
 from schemas.journal import TurnRecord
+from schemas.sandbox import SandboxFacts
 from schemas.slice import Ending
 from schemas.world import DrainReport, Facts
 
@@ -12,8 +13,35 @@ Reading = Literal["committed", "absent", "unknown"]
 """How a call that was in flight at the seal is read. ``absent`` is final; ``unknown`` is never guessed (I2)."""
 
 
+class FileChange(Model):
+    """One difference below ``/work`` between the task's files and the drained sandbox. Digests are of contents;
+    empty is absent, or not a file."""
+
+    path: str
+    change: Literal["created", "updated", "deleted"]
+    kind: Literal["file", "directory", "link"] = "file"
+    before: str = ""
+    after: str = ""
+    size: int = 0
+    mode: int = 0
+
+
+class SandboxEvidence(Model):
+    """What the sandbox says, and how its files ended.
+
+    ``changes`` are all differences to the task's files, ``snapshot`` names the object with the contents of those
+    that were created or updated. ``skipped`` are things that are not copied.
+    """
+
+    facts: SandboxFacts
+    changes: tuple[FileChange, ...] = ()
+    skipped: tuple[str, ...] = ()
+    snapshot: str = ""
+
+
 class Evidence(Model):
-    """``in_flight`` are the deliveries of the turn that was open at the seal."""
+    """``in_flight`` are the deliveries of the turn that was open at the seal. ``sandbox`` is there for a task with
+    commands."""
 
     spec: EpisodeSpec
     ending: Ending
@@ -21,3 +49,4 @@ class Evidence(Model):
     facts: Facts
     drain: DrainReport
     in_flight: dict[str, Reading] = {}
+    sandbox: SandboxEvidence | None = None

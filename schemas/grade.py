@@ -1,5 +1,7 @@
 """Grades: contracts, score and safety."""
 
+from pydantic import Field
+
 from schemas.base import Model
 
 
@@ -29,6 +31,17 @@ class SafetyFinding(Model):
     detail: str
 
 
+class RiskEvent(Model):
+    """A signal worth a look. Tier 1 is information, 2 is for review, 3 is tampering, forging or use of a canary.
+
+    By itself never a verdict: it corrects the score only together with a failed contract (docs/grading.md).
+    """
+
+    rule: str
+    tier: int = Field(ge=1, le=3)
+    detail: str
+
+
 class Score(Model):
     """``total = wC·C + wP·P + wE·E·C``; all between 0 and 1."""
 
@@ -45,4 +58,5 @@ class Grade(Model):
     contracts: tuple[ContractResult, ...] = ()
     rules: tuple[RuleResult, ...] = ()
     safety: tuple[SafetyFinding, ...] = ()
+    risks: tuple[RiskEvent, ...] = ()
     graders_digest: str = ""

@@ -19,10 +19,14 @@ class Writer(Model):
 
 
 class TurnRecord(Model):
-    """One journalled turn. ``observations`` is ``None`` while the turn's calls may be in flight."""
+    """One journalled turn. ``observations`` is ``None`` while the turn's calls may be in flight.
+
+    ``checkpoint`` names the object with the sandbox's files as they were after this turn, where one was made.
+    """
 
     turn: int
     decision: Decision
     observations: tuple[Observation, ...] | None = None
     faults: tuple[str, ...] = ()
     now_s: int = 0
+    checkpoint: str = ""

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from schemas.base import Model
 from schemas.episode import End, EpisodeSpec
+from schemas.sandbox import SandboxRef
 
 MAX_REASON = 500
 """Characters of a reason or question that go into workflow history; the whole is in the journal (I10)."""
@@ -25,13 +26,24 @@ class CallRef(Model):
     call: int
 
 
+class Restored(Model):
+    """A sandbox was lost and made anew. ``from_turn`` is the turn whose files it has, ``None`` for the task's own.
+
+    ``open_turn`` was under way: what its commands did is unknown, and none of them is run again.
+    """
+
+    from_turn: int | None = None
+    open_turn: int | None = None
+
+
 class SliceRequest(Model):
     """The input of one slice.
 
     ``seconds`` is when it stops at a turn boundary, ``max_turns`` how many turns it may add, ``wall_left_s`` what
     is left of the wall-time budget. ``noticed`` says that the policy has been told that the wall time ends.
     ``answer`` is what the pending question was answered (``None`` with ``answered``: nobody did). ``waited`` is
-    the real-time wait that is over.
+    the real-time wait that is over. ``sandbox`` is where commands run; ``restored`` says that it is a new one, made
+    from the last checkpoint, of which the policy is told.
     """
 
     spec: EpisodeSpec
@@ -45,6 +57,8 @@ class SliceRequest(Model):
     answered: bool = False
     answer: str | None = None
     waited: CallRef | None = None
+    sandbox: SandboxRef | None = None
+    restored: Restored | None = None
 
 
 class Ending(Model):
@@ -62,13 +76,14 @@ class SliceReport(Model):
     """What a slice tells the workflow: only what the workflow decides by."""
 
     turns: int
-    reason: Literal["time", "wait", "question", "end"]
+    reason: Literal["time", "wait", "question", "end", "lost"]
     used_s: float = Field(default=0, description="of the wall-time budget; to the millisecond")
     ending: Ending | None = None
     noticed: bool = False
     wait_s: int = 0
     waiting_for: CallRef | None = None
     question: str = ""
+    open_turn: int | None = Field(default=None, description="the turn that was under way when the sandbox was lost")
 
 
 class CloseRequest(Model):
@@ -78,10 +93,11 @@ class CloseRequest(Model):
     lease: LeaseRef
     ending: Ending
     settle: bool = True
+    sandbox: SandboxRef | None = None
 
 
 class CloseReport(Model):
-    """``trace`` is the object that holds all facts; ``unknown`` counts outcomes that cannot be told."""
+    """``trace`` is the object that holds all facts; ``unknown`` counts the world's outcomes that cannot be told."""
 
     trace: str
     unknown: int = 0
@@ -97,9 +113,10 @@ class GradeRequest(Model):
 
 
 class ReleaseRequest(Model):
-    """Give a drained namespace back, or quarantine it with a reason."""
+    """Give a drained namespace back, or quarantine it with a reason. The sandbox, if there is one, is discarded."""
 
-    lease: LeaseRef
+    lease: LeaseRef | None = None
+    sandbox: SandboxRef | None = None
     quarantine: str = ""
 
 

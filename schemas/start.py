@@ -4,7 +4,8 @@ from pydantic import Field
 
 from schemas.base import Model
 from schemas.episode import EpisodeSpec
-from schemas.slice import LeaseRef
+from schemas.sandbox import SandboxRef
+from schemas.slice import LeaseRef, Restored
 
 
 class Tuning(Model):
@@ -29,6 +30,23 @@ class LeaseOrder(Model):
     first_run_id: str
 
 
+class ProvisionOrder(Model):
+    """What the provision activity is told. ``generation`` finds the journal whose last checkpoint is restored; 0 is
+    for a sandbox that begins with the task's files."""
+
+    spec: EpisodeSpec
+    first_run_id: str
+    incarnation: int = 1
+    generation: int = 0
+
+
+class Provisioned(Model):
+    """A sandbox, and the turn whose files it was given; ``None`` for the task's own."""
+
+    sandbox: SandboxRef
+    from_turn: int | None = None
+
+
 class Carried(Model):
     """What a run hands to the next one of its chain."""
 
@@ -37,6 +55,8 @@ class Carried(Model):
     turns: int
     used_s: float = Field(description="of the wall-time budget")
     timings: dict[str, float] = {}
+    sandbox: SandboxRef | None = None
+    restored: Restored | None = None
 
 
 class EpisodeStart(Model):

@@ -5,8 +5,9 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from schemas.base import JsonObject, Model, digest_of
-from schemas.contract import AuthorisationContract, Contract, ProcessRule
+from schemas.contract import AuthorisationContract, Contract, ProcessRule, TestsContract
 from schemas.fault import Fault
+from schemas.sandbox import SandboxPlan
 from schemas.span import LONGEST_S, RealS, VirtualS
 from schemas.world import TemplateRef
 
@@ -92,8 +93,9 @@ class Task(Model):
     """One task. ``instruction`` is final text; the policy never sees anything of a task but it and its tools.
 
     ``waiting`` says what ``wait`` means: an advance of the world's clock, or also a durable timer in real time.
-    ``polling_tools`` may be called again with equal arguments without counting as a stall. ``answers`` are what
-    a simulated person replies to the policy's questions, in order; without them a human must.
+    ``sandbox`` is what its commands need; without it there are none. ``polling_tools`` may be called again with
+    equal arguments without counting as a stall. ``answers`` are what a simulated person replies to the policy's
+    questions, in order; without them a human must.
     """
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9._-]*){2}$")
@@ -111,7 +113,7 @@ class Task(Model):
     process: tuple[ProcessRule, ...] = ()
     references: Annotated[tuple[Reference, ...], Field(min_length=1)]
     weights: Weights = Weights()
-    needs_sandbox: Literal[False] = False
+    sandbox: SandboxPlan | None = None
     metadata: dict[str, JsonValue] = {}
 
     @model_validator(mode="after")
@@ -122,6 +124,8 @@ class Task(Model):
             raise ValueError("settle: waits with the tool wait; add it to tools, or set limit_s to 0")
         if self.settle.limit_s and any(fault.tool == WAIT for fault in self.faults):
             raise ValueError("faults: a fault on wait would also hit the settle; set settle.limit_s to 0")
+        if self.sandbox is None and self.hides_tests:
+            raise ValueError("sandbox: a tests contract needs one; add sandbox.files")
         if self.id.split("/")[0] != self.world:
             raise ValueError(f"id: must start with the world's name, {self.world}/")
         return self
@@ -133,6 +137,15 @@ class Task(Model):
     @property
     def digest(self) -> str:
         return digest_of(self)
+
+    @property
+    def needs_sandbox(self) -> bool:
+        return self.sandbox is not None
+
+    @property
+    def hides_tests(self) -> bool:
+        """Whether it is graded by tests that the policy must never see (I9)."""
+        return any(isinstance(contract, TestsContract) for contract in self.contracts)
 
     @property
     def fact_collections(self) -> tuple[str, ...]:

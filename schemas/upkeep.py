@@ -4,6 +4,7 @@ from pydantic import Field
 
 from schemas.base import Model
 from schemas.episode import EpisodeSpec
+from schemas.sandbox import SandboxRef
 from schemas.slice import Ending, LeaseRef
 from schemas.start import Tuning
 
@@ -30,6 +31,7 @@ class Abandoned(Model):
     ending: Ending
     tuning: Tuning
     never_ran: bool = False
+    sandbox: SandboxRef | None = None
 
 
 class UpkeepReport(Model):

@@ -59,13 +59,18 @@ class Lease(Model):
 
 
 class DeliveryRequest(Model):
-    """One tool call as the harness sends it; every retry sends the same one."""
+    """One tool call as the harness sends it; every retry sends the same one.
+
+    ``elsewhere_s`` is the virtual time that the episode has spent outside the world so far, all in all: what its
+    commands cost. The world's clock makes up for what it has not yet seen of it before the tool runs.
+    """
 
     namespace: str
     generation: int
     delivery_id: str
     tool: str
     arguments: JsonObject
+    elsewhere_s: int = Field(default=0, ge=0)
 
 
 class Shown(Model):

@@ -8,6 +8,9 @@ TiltyardError
 │   ├── WorldUnreachable  no reply until the deadline; the same delivery may be sent again
 │   ├── NotSettled        the world refused the harness's own wait before the seal
 │   ├── NotPristine       a namespace's digest differs from a pristine one: quarantined
+│   ├── SandboxUnreachable  no reply of the sandbox's host; the same request may be sent again
+│   ├── SandboxLost       the sandbox is gone, and what was in flight in it is unknown
+│   ├── SandboxUnavailable  no sandbox of this kind can be made here
 │   └── StackFailed       the embedded stack did not come up
 ├── Fenced                the caller has been sealed or replaced: stop
 │   ├── LateWrite         the world refused an old generation
@@ -54,6 +57,18 @@ class WorldUnreachable(EnvironmentFailed):
 
 class NotPristine(EnvironmentFailed):
     """A namespace or template is not as it was made; it has been quarantined."""
+
+
+class SandboxUnreachable(EnvironmentFailed):
+    """The host of the sandbox did not answer. The outcome of the request is not known."""
+
+
+class SandboxLost(EnvironmentFailed):
+    """The sandbox, or this incarnation of it, is gone with its processes."""
+
+
+class SandboxUnavailable(EnvironmentFailed):
+    """The machine cannot make such a sandbox; says what to do instead."""
 
 
 class NotSettled(EnvironmentFailed):

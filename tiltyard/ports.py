@@ -1,6 +1,6 @@
 """What the domain needs of the outside. Drivers live in ``infra``; fakes in ``tiltyard.testing``."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -10,6 +10,18 @@ from schemas.decision import Decision
 from schemas.episode import EpisodeResult, EpisodeSpec
 from schemas.journal import TurnRecord, Writer
 from schemas.observation import Observation
+from schemas.sandbox import (
+    DriverName,
+    SandboxDrain,
+    SandboxFacts,
+    SandboxOffer,
+    SandboxOrder,
+    SandboxRecord,
+    SandboxRef,
+    SandboxReply,
+    SandboxRequest,
+    Snapshot,
+)
 from schemas.task import Task
 from schemas.tool import ToolSpec
 from schemas.view import View
@@ -75,6 +87,63 @@ class World(Protocol):
         ...
 
 
+class Sandboxes(Protocol):
+    """Where commands run. One attempt each: the caller sends again, every call is idempotent.
+
+    Each raises ``SandboxUnreachable`` when no answer came, and ``SandboxLost`` for a sandbox or an incarnation that
+    is gone. What is in flight in a lost one is unknown, and is never run again.
+    """
+
+    async def offer(self, driver: DriverName) -> SandboxOffer:
+        """Whether the driver works here, and what it holds a sandbox to."""
+        ...
+
+    async def provision(self, order: SandboxOrder) -> SandboxRef:
+        """A fresh sandbox with the order's files; the same name and incarnation: the same one again.
+
+        Waits for a slot. Discards lower incarnations of the name. Raises ``SandboxUnavailable``, and
+        ``SandboxLost`` for an incarnation that was there once, or is lower than one that was.
+        """
+        ...
+
+    async def call(self, sandbox: SandboxRef, request: SandboxRequest) -> SandboxReply:
+        """Do it once and wait for its end; again: the recorded outcome, or wait for it.
+
+        Raises ``DeliveryConflict`` for another request under the same id, ``LateWrite`` after the seal.
+        """
+        ...
+
+    async def snapshot(self, sandbox: SandboxRef, known: Mapping[str, str]) -> Snapshot:
+        """All files, copied while every process is frozen. ``known`` maps paths to digests of contents that the
+        caller has: those are left out."""
+        ...
+
+    async def settle(self, sandbox: SandboxRef, limit_s: float) -> bool:
+        """Wait until no process is left, for ``limit_s`` seconds at most; whether none is."""
+        ...
+
+    async def seal(self, sandbox: SandboxRef) -> None:
+        """From now on nothing new starts, nor what was accepted and has not started. Again: nothing happens."""
+        ...
+
+    async def drain(self, sandbox: SandboxRef) -> SandboxDrain:
+        """End every process of a sealed sandbox: TERM, then KILL, then look. Again: the same report."""
+        ...
+
+    async def facts(self, sandbox: SandboxRef) -> SandboxFacts:
+        """What a drained sandbox says of the episode."""
+        ...
+
+    async def release(self, sandbox: SandboxRef) -> None:
+        """Reset or discard it, with its processes, files and mounts. Again, or for one that is lost: nothing
+        happens. It names an incarnation, and never touches a later one."""
+        ...
+
+    async def sandboxes(self) -> tuple[SandboxRecord, ...]:
+        """All that are there or lost, and not yet released."""
+        ...
+
+
 class Journal(Protocol):
     """Turns of episodes, keyed by (episode, generation). Writes need the token and are insert-if-absent."""
 
@@ -101,6 +170,10 @@ class Journal(Protocol):
         now_s: int,
     ) -> None:
         """Journal what a turn's calls were answered."""
+        ...
+
+    async def checkpoint(self, episode_id: str, generation: int, writer: Writer, turn: int, name: str) -> None:
+        """Name the object that holds the sandbox's files as they were after ``turn``, which has ended."""
         ...
 
     async def close(self, episode_id: str, generation: int) -> None:

@@ -49,6 +49,7 @@ class WorldClient:
             delivery_id=request.delivery_id,
             tool=request.tool,
             arguments=wire_form(request.arguments),
+            elsewhere_s=request.elsewhere_s,
         )
         async with _asking():
             reply = await self._stub.Call(delivery, timeout=self._timeout_s)

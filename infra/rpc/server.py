@@ -53,6 +53,7 @@ class Servicer(WorldServicer):
                 delivery_id=request.delivery_id,
                 tool=request.tool,
                 arguments=arguments,
+                elsewhere_s=max(0, request.elsewhere_s),
             )
             return _document(self._engine.call(sent))
 

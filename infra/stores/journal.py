@@ -60,6 +60,9 @@ class SqlJournal:
             row |= {"shown": None, "shown_object": await self._objects.put(shown)}
         await in_thread(self._observe, (episode_id, generation), writer, turn, row)
 
+    async def checkpoint(self, episode_id: str, generation: int, writer: Writer, turn: int, name: str) -> None:
+        await in_thread(self._checkpoint, (episode_id, generation), writer, turn, name)
+
     async def close(self, episode_id: str, generation: int) -> None:
         await in_thread(self._close, (episode_id, generation))
 
@@ -88,6 +91,14 @@ class SqlJournal:
             if row.shown is None and row.shown_object is None:
                 row.sqlmodel_update(answered)
 
+    def _checkpoint(self, key: tuple[str, int], writer: Writer, turn: int, name: str) -> None:
+        with self._locked(key) as (session, journal):
+            _token_of(journal).require(writer)
+            row = session.get(TurnTable, (*key, turn))
+            if row is None or (row.shown is None and row.shown_object is None):
+                raise ValueError(f"turn {turn} has not ended, and has no checkpoint")
+            row.checkpoint = row.checkpoint or name
+
     @contextmanager
     def _locked(self, key: tuple[str, int]) -> Iterator[tuple[Session, JournalTable]]:
         """One transaction with the journal's row, made if need be. An error takes everything back."""
@@ -112,6 +123,7 @@ class SqlJournal:
                 "observations": None if shown is None else _loaded(shown),
                 "faults": _loaded(row.faults),
                 "now_s": row.now_s,
+                "checkpoint": row.checkpoint or "",
             }
         )
 

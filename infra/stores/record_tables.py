@@ -37,7 +37,8 @@ class JournalTable(SQLModel, table=True):
 
 class TurnTable(SQLModel, table=True):
     """A journalled turn. ``shown`` is what its calls were answered, ``shown_object`` the name of the object that
-    holds it instead when it is large; both are empty while the calls may be in flight."""
+    holds it instead when it is large; both are empty while the calls may be in flight. ``checkpoint`` names the
+    object with the sandbox's files after the turn, where there is one."""
 
     __tablename__ = "turn"
 
@@ -49,3 +50,4 @@ class TurnTable(SQLModel, table=True):
     shown_object: str | None = None
     faults: bytes = b"[]"
     now_s: int = 0
+    checkpoint: str | None = None

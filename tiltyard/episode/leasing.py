@@ -54,6 +54,8 @@ class Leasing:
     async def release(self, request: ReleaseRequest) -> bool:
         """Recycle, or seal and quarantine where a reason is given; both name the generation that they mean."""
         lease = request.lease
+        if lease is None:
+            return True
         if request.quarantine:
             await self._reconciler.until_reply(lambda: self._world.seal(lease.namespace, lease.generation))
             await self._reconciler.until_reply(

@@ -203,6 +203,24 @@ async def a_writer_replaced_in_mid_turn_leaves_the_rest_to_its_successor(journal
     assert record.observations == (LARGE if late is None else SHOWN)
 
 
+async def a_checkpoint_belongs_to_a_turn_that_has_ended(journal: Journal) -> None:
+    await journal.take(EPISODE, GENERATION, FIRST)
+    await _decide(journal, FIRST)
+    try:
+        await journal.checkpoint(EPISODE, GENERATION, FIRST, 0, "sha256:early")
+    except ValueError:
+        pass
+    else:
+        raise AssertionError("a turn under way was given a checkpoint")
+    await _observe(journal, FIRST)
+    await _refused(Replaced, journal.checkpoint(EPISODE, GENERATION, RETRY, 0, "sha256:strange"))
+    await journal.checkpoint(EPISODE, GENERATION, FIRST, 0, "sha256:one")
+    await journal.checkpoint(EPISODE, GENERATION, FIRST, 0, "sha256:other")
+    assert [record.checkpoint for record in await _read(journal)] == ["sha256:one"]
+    await journal.close(EPISODE, GENERATION)
+    await _refused(JournalClosed, journal.checkpoint(EPISODE, GENERATION, FIRST, 0, "sha256:late"))
+
+
 JOURNAL_CHECKS: tuple[JournalCheck, ...] = (
     an_empty_journal_reads_as_no_turns,
     turns_are_read_back_in_order_and_whole,
@@ -211,6 +229,7 @@ JOURNAL_CHECKS: tuple[JournalCheck, ...] = (
     the_first_decision_and_the_first_observations_stand,
     a_turn_is_observed_only_after_its_decision,
     large_observations_are_read_back_whole,
+    a_checkpoint_belongs_to_a_turn_that_has_ended,
     who_has_not_taken_the_token_may_not_write,
     the_last_taker_wins,
     a_lower_slice_of_the_same_run_never_wins,

@@ -53,6 +53,14 @@ class MemoryJournal:
             answered = {"observations": observations, "faults": faults, "now_s": now_s}
             book.turns[turn] = book.turns[turn].model_copy(update=answered)
 
+    async def checkpoint(self, episode_id: str, generation: int, writer: Writer, turn: int, name: str) -> None:
+        book = self._book(episode_id, generation)
+        book.token.require(writer)
+        record = book.turns.get(turn)
+        if record is None or record.observations is None:
+            raise ValueError(f"turn {turn} has not ended, and has no checkpoint")
+        book.turns[turn] = record.model_copy(update={"checkpoint": record.checkpoint or name})
+
     async def close(self, episode_id: str, generation: int) -> None:
         book = self._book(episode_id, generation)
         book.token = book.token.sealed()

@@ -14,6 +14,9 @@ from tiltyard.worlds.state import DraftState
 MAX_JOBS = 1_000
 """Jobs that one call may run. The clock stops there, and the call says so."""
 
+ELSEWHERE = "elsewhere"
+"""How much of the time spent outside the world its clock has made up for."""
+
 log = logging.getLogger(__name__)
 
 
@@ -55,6 +58,21 @@ class Clock:
             return False
         self._move(target_s, cause)
         return True
+
+    def catch_up(self, elsewhere_s: int, cause: Cause) -> bool:
+        """Make up for the time spent outside the world, ``elsewhere_s`` in all; what was seen of it counts once.
+
+        False when there was too much to run on the way; the next call makes up for the rest.
+        """
+        seen = self._draft.load(CLOCK, ELSEWHERE)
+        missed_s = elsewhere_s - (seen if isinstance(seen, int) else 0)
+        if missed_s <= 0:
+            return True
+        began_s = self._draft.now_s
+        caught_up = self.advance(began_s + missed_s, cause)
+        left_s = 0 if caught_up else missed_s - (self._draft.now_s - began_s)
+        self._draft.save(cause, CLOCK, ELSEWHERE, elsewhere_s - left_s)
+        return caught_up
 
     def run_next(self, target_s: int, cause: Cause) -> bool:
         """Run the next job that is due by ``target_s``, at its own time. False when there is none left to run."""

@@ -42,8 +42,10 @@ def execute(draft: Draft, kind: WorldKind, request: DeliveryRequest) -> Executed
     tool = kind.tools.get(request.tool) if _allowed(draft, request.tool) else None
     if tool is None:
         return Executed(reply_of(draft, cause, first, _unknown_tool(draft, kind, request.tool), None), None)
-    fault = faults.draw(draft, cause)
     clock = Clock(draft, kind.jobs)
+    if not clock.catch_up(request.elsewhere_s, cause):
+        return Executed(reply_of(draft, cause, first, STANDS_STILL, None), None)
+    fault = faults.draw(draft, cause)
     if not clock.advance(draft.now_s + tool.spec.cost_s, cause):
         return Executed(reply_of(draft, cause, first, STANDS_STILL, fault), None)
     shown = faults.shown_instead(fault) or _call(draft, kind, tool, cause, request)

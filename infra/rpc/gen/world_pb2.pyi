@@ -94,10 +94,13 @@ class Delivery(_message.Message):
     DELIVERY_ID_FIELD_NUMBER: _builtins.int
     TOOL_FIELD_NUMBER: _builtins.int
     ARGUMENTS_FIELD_NUMBER: _builtins.int
+    ELSEWHERE_S_FIELD_NUMBER: _builtins.int
     delivery_id: _builtins.str
     tool: _builtins.str
     arguments: _builtins.bytes
     """A JSON object."""
+    elsewhere_s: _builtins.int
+    """Virtual seconds that the episode has spent outside the world so far, all in all."""
     @_builtins.property
     def fence(self) -> Global___Fence: ...
     def __init__(
@@ -107,10 +110,11 @@ class Delivery(_message.Message):
         delivery_id: _builtins.str = ...,
         tool: _builtins.str = ...,
         arguments: _builtins.bytes = ...,
+        elsewhere_s: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["fence", b"fence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "delivery_id", b"delivery_id", "fence", b"fence", "tool", b"tool"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "delivery_id", b"delivery_id", "elsewhere_s", b"elsewhere_s", "fence", b"fence", "tool", b"tool"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,302 @@
+"""A sandbox: what a task asks for, what it is asked to do, and what it says of itself.
+
+Everything that happens in it has an operation id. A request with the id of an earlier one returns what is recorded
+of that one, or waits for it; it never runs again.
+"""
+
+import base64
+import binascii
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
+
+from schemas.base import Model
+from schemas.span import RealS
+from schemas.world import Owner
+
+WORK = "/work"
+"""Where a sandbox's files are: the working directory of every command."""
+
+MAX_PATH = 1024
+"""Bytes of a path below ``WORK``."""
+
+MAX_WRITE_BYTES = 4 * 2**20
+"""Bytes that one ``write`` may carry."""
+
+DriverName = Literal["bubblewrap", "docker", "unsafe-local"]
+"""``unsafe-local`` isolates nothing: its episodes are marked, and tasks with hidden tests refuse it."""
+
+Enforced = Literal["cpu", "memory", "processes", "disk", "output", "network", "files"]
+"""What a driver can hold a sandbox to on this machine."""
+
+
+def work_path(path: str) -> str:
+    """``path`` when it names a file below ``WORK``: relative, no empty part, no ``.`` or ``..``, no NUL."""
+    parts = path.split("/")
+    if not path or len(path.encode("utf-8", "surrogatepass")) > MAX_PATH:
+        raise ValueError(f"a path has 1 to {MAX_PATH} bytes")
+    if any(part in ("", ".", "..") for part in parts) or "\0" in path:
+        raise ValueError("must be relative to the working directory, without empty parts, '.' and '..'")
+    return path
+
+
+WorkPath = Annotated[str, AfterValidator(work_path)]
+
+
+def _bytes(value: object) -> object:
+    try:
+        return base64.b64decode(value, validate=True) if isinstance(value, str) else value
+    except (binascii.Error, ValueError):
+        raise ValueError("is no base64") from None
+
+
+def _text(value: bytes) -> str:
+    return base64.b64encode(value).decode("ascii")
+
+
+Data = Annotated[bytes, BeforeValidator(_bytes), PlainSerializer(_text, when_used="json")]
+"""Bytes; base64 in JSON."""
+
+
+class SandboxLimits(Model):
+    """What one sandbox may use. Bytes and seconds are real ones.
+
+    ``cpu_s`` is the processor time of one process, ``command_s`` the longest that one command may run,
+    ``output_bytes`` what is kept of each of its two outputs. ``disk_bytes`` is the size of ``/work``; ``/tmp`` and
+    ``/dev/shm`` have half of it each.
+    """
+
+    cpu_s: int = Field(default=60, ge=1, le=86_400)
+    memory_bytes: int = Field(default=512 * 2**20, ge=64 * 2**20, le=64 * 2**30)
+    processes: int = Field(default=64, ge=8, le=4096)
+    disk_bytes: int = Field(default=64 * 2**20, ge=2**20, le=2**30)
+    output_bytes: int = Field(default=65_536, ge=1024, le=2**20)
+    command_s: RealS = 60
+
+
+Normaliser = Literal["durations", "addresses", "process_ids", "temporary_names"]
+"""Parts of a command's output that differ between equal runs; the trace digest leaves them out (I7)."""
+
+
+class SandboxPlan(Model):
+    """What a task needs of a sandbox: its files at the start, its limits and what is left out of the digest.
+
+    ``settle_s`` is how long background processes are waited for before the seal, in real seconds. ``on_loss`` says
+    what a lost host costs: ``restore`` goes on from the last checkpoint, with the policy told.
+    """
+
+    files: dict[WorkPath, str] = {}
+    environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str] = {}
+    limits: SandboxLimits = SandboxLimits()
+    settle_s: float = Field(default=0, ge=0, le=600)
+    on_loss: Literal["restore", "environment_error"] = "restore"
+    normalise: tuple[Normaliser, ...] = ("durations",)
+
+
+class SandboxRef(Model):
+    """One incarnation of one episode's sandbox. ``name`` is the same in all of them."""
+
+    driver: DriverName
+    name: str
+    incarnation: int = Field(ge=1)
+
+
+class FileEntry(Model):
+    """One thing below ``WORK``. ``content`` is ``None`` where it was known already, or is not a file's.
+
+    ``target`` is where a link points to; it is data, and never followed.
+    """
+
+    path: WorkPath
+    kind: Literal["file", "directory", "link"] = "file"
+    mode: int = Field(default=0o644, ge=0, le=0o777)
+    size: int = Field(default=0, ge=0)
+    digest: str = Field(default="", description="of a file's bytes")
+    target: str = ""
+    content: Data | None = None
+
+
+class Snapshot(Model):
+    """All that is below ``WORK``, sorted by path. ``skipped`` are things of other kinds (devices, sockets) and
+    what could not be read: they are named and never copied."""
+
+    entries: tuple[FileEntry, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+
+class SandboxOrder(Model):
+    """Provision one incarnation; again: the same sandbox. Lower incarnations of ``name`` are discarded.
+
+    ``start`` are the files that it begins with.
+    """
+
+    driver: DriverName
+    name: str
+    incarnation: int = Field(ge=1)
+    owner: Owner
+    episode_id: str
+    start: Snapshot = Snapshot()
+    environment: dict[str, str] = {}
+    limits: SandboxLimits = SandboxLimits()
+
+
+class ExecRequest(Model):
+    """Run ``argv`` in ``WORK``. ``timeout_s`` counts from its start; past it, its whole session is killed."""
+
+    do: Literal["exec"] = "exec"
+    op_id: str
+    argv: tuple[str, ...] = Field(min_length=1)
+    timeout_s: RealS
+    stdin: Data = b""
+
+
+class ReadRequest(Model):
+    """Read a file below ``WORK``: up to ``limit`` bytes from ``offset``."""
+
+    do: Literal["read"] = "read"
+    op_id: str
+    path: WorkPath
+    offset: int = Field(default=0, ge=0)
+    limit: int = Field(default=65_536, ge=1, le=2**22)
+
+
+class WriteRequest(Model):
+    """Write a file below ``WORK``, with the folders that it needs. Links on the way are refused, not followed."""
+
+    do: Literal["write"] = "write"
+    op_id: str
+    path: WorkPath
+    content: Data = Field(max_length=MAX_WRITE_BYTES)
+    mode: int = Field(default=0o644, ge=0, le=0o777)
+
+
+SandboxRequest = Annotated[ExecRequest | ReadRequest | WriteRequest, Field(discriminator="do")]
+
+
+class Output(Model):
+    """One output of a command: what was kept of it, and how many bytes came in all.
+
+    Of a longer one the first and the last half of ``output_bytes`` are kept, with a line between that says what
+    was cut. Bytes that are no UTF-8 are replaced in ``text`` and flagged.
+    """
+
+    text: str = ""
+    total_bytes: int = 0
+    cut_bytes: int = 0
+    invalid_utf8: bool = False
+
+
+class ExecResult(Model):
+    """How a command ended: the leader of its session was waited for, whatever it left behind.
+
+    ``exit_code`` is ``None`` when a signal ended it. ``out_of_memory`` where the machine can tell. ``duration_s``
+    is real time and in no digest.
+    """
+
+    exit_code: int | None
+    signal: str = ""
+    timed_out: bool = False
+    out_of_memory: bool = False
+    stdout: Output = Output()
+    stderr: Output = Output()
+    duration_s: float = 0
+
+
+class ReadResult(Model):
+    """A piece of a file. ``size`` is the whole file's."""
+
+    content: Data
+    size: int
+
+
+class WriteResult(Model):
+    size: int
+
+
+class SandboxReply(Model):
+    """The recorded outcome of a request: one of the results, or why not.
+
+    Codes: ``not_found``, ``not_a_file``, ``bad_path``, ``no_space``, ``denied``, ``cannot_start``, ``sealed``.
+    """
+
+    op_id: str
+    code: str = ""
+    message: str = ""
+    exec: ExecResult | None = None
+    read: ReadResult | None = None
+    write: WriteResult | None = None
+
+
+class CommandRecord(Model):
+    """One operation as the sandbox's own journal has it. Not ``ended``: it was in flight at the drain."""
+
+    op_id: str
+    do: str
+    argv: tuple[str, ...] = ()
+    path: str = ""
+    request_digest: str
+    started: bool
+    ended: bool
+    exit_code: int | None = None
+    signal: str = ""
+
+
+class ProcessRecord(Model):
+    """One program that was started in a sandbox, by whichever command or process.
+
+    ``pid`` and ``parent`` are as seen in the sandbox. ``op_id`` is the operation that it descends from, empty where
+    that is not known. ``left`` says that it still ran at the seal: a background child.
+    """
+
+    pid: int
+    parent: int
+    argv: tuple[str, ...]
+    op_id: str = ""
+    left: bool = False
+
+
+class SandboxDrain(Model):
+    """What the drain of a sandbox found and ended. ``empty`` is proven by looking, never assumed."""
+
+    found: int = 0
+    ended_by_term: int = 0
+    ended_by_kill: int = 0
+    refused: int = Field(default=0, description="requests that came after the seal, or had not started at it")
+    empty: bool = True
+
+
+class SandboxFacts(Model):
+    """What a drained sandbox says of the episode: its operations, programs, environment and refused requests.
+
+    ``watched`` says how programs were seen: each (``every_exec``) or those alive at a look (``snapshots``).
+    """
+
+    driver: DriverName
+    incarnation: int
+    enforced: tuple[Enforced, ...] = ()
+    environment: dict[str, str] = {}
+    commands: tuple[CommandRecord, ...] = ()
+    processes: tuple[ProcessRecord, ...] = ()
+    processes_not_kept: int = 0
+    watched: Literal["every_exec", "snapshots"] = "snapshots"
+    drain: SandboxDrain = SandboxDrain()
+
+
+class SandboxOffer(Model):
+    """Whether a driver works here; ``problem`` and ``fix`` say why not. ``slots`` sandboxes fit at once."""
+
+    driver: DriverName
+    available: bool
+    problem: str = ""
+    fix: str = ""
+    enforced: tuple[Enforced, ...] = ()
+    slots: int = 0
+
+
+class SandboxRecord(Model):
+    """A sandbox that is there, or was lost and not yet given up by its episode."""
+
+    ref: SandboxRef
+    owner: Owner
+    episode_id: str
+    state: Literal["live", "sealed", "lost"] = "live"
