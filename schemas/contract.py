@@ -126,8 +126,8 @@ class TestsContract(_ContractBase):
     those that ``sources`` match.
 
     ``sources`` are globs over paths below the working directory, ``visible`` and ``hidden`` folders of unittest
-    files; ``hidden_files`` are laid over the task's files for the hidden run. ``protected`` globs name files whose change
-    is tampering: the agent's tests and configuration, and hooks that a test runner would load.
+    files; ``hidden_files`` are laid over the task's files for the hidden run. ``protected`` globs name files whose
+    change is tampering: the agent's tests and configuration, and hooks that a test runner would load.
     """
 
     kind: Literal["tests"] = "tests"

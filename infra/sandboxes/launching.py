@@ -1,0 +1,50 @@
+"""What the sandbox host needs of a driver: to start a supervisor in a place of its own, and to end all of it."""
+
+import socket
+from pathlib import Path
+from typing import Protocol
+
+from schemas.sandbox import DriverName, SandboxOffer, SandboxOrder
+
+
+class Launched(Protocol):
+    """A sandbox whose supervisor waits for its first frame on ``control``.
+
+    ``control`` is a connected stream socket; its hang-up means that the sandbox is gone. ``identity`` is what a later
+    host process needs to find what is left of it: small JSON data, recorded before the first frame.
+    """
+
+    control: socket.socket
+    identity: dict[str, object]
+
+    def processes(self) -> tuple[int, ...]:
+        """Host process ids of all that live in it, the supervisor included, found by looking from outside."""
+        ...
+
+    def kill(self) -> None:
+        """SIGKILL all of it, from outside. Again: nothing happens."""
+        ...
+
+    async def gone(self) -> bool:
+        """Wait a few seconds for its last process to end, then remove what is left of it (control groups,
+        folders); whether nothing is left."""
+        ...
+
+
+class Launcher(Protocol):
+    """One driver on one host."""
+
+    driver: DriverName
+
+    def offer(self) -> SandboxOffer:
+        """Whether it works here, found out by trying, once."""
+        ...
+
+    async def launch(self, order: SandboxOrder, folder: Path) -> Launched:
+        """Start a supervisor. ``folder`` is the sandbox's own on the host, private and outside of the sandbox; the
+        supervisor's journal is ``folder/journal``. Raises ``SandboxUnavailable``."""
+        ...
+
+    def sweep(self, identity: dict[str, object]) -> bool:
+        """End what an earlier host process left of a sandbox; whether nothing of it is left."""
+        ...
