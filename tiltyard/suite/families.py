@@ -1,4 +1,8 @@
-"""Suites and families: a folder of task files, each read when one of its tasks is asked for."""
+"""Suites and families: a folder of task files, each read when one of its tasks is asked for.
+
+A YAML file is written by a person and rendered; a JSON file is made by a program, such as an importer, and taken
+literally. Both have the same fields.
+"""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,10 +21,12 @@ from schemas.base import JsonObject, JsonValue
 from schemas.task import Task
 from tiltyard.errors import BadInput, BadTask
 from tiltyard.suite.explain import explain, first_of, joined, nearest, related
-from tiltyard.suite.reading import read_yaml
+from tiltyard.suite.reading import READERS
 from tiltyard.suite.rendering import render_vars, render_what_can_be
 
-SUFFIX = ".yaml"
+LITERAL = ".json"
+"""The suffix of files whose strings are what they are."""
+
 SHOWN = 5
 """Ids in a message at most."""
 
@@ -40,13 +46,13 @@ class Family:
     @cached_property
     def _file(self) -> JsonObject:
         """The file with its frame checked: names and the shape of ``vars`` and ``variants``."""
-        read = read_yaml(self.path, self.shown)
+        read = READERS[self.path.suffix](self.path, self.shown)
         for key, expected in zip(("world", "family"), self.name.split("/"), strict=True):
             if read.get(key) != expected:
                 raise BadTask(
                     f"is {read.get(key)!r}, and the file's place says {expected!r}",
                     field=joined(self.shown, key),
-                    fix="a file lies at WORLD/FAMILY.yaml",
+                    fix=f"a file lies at WORLD/FAMILY{self.path.suffix}",
                 )
         variants = read.get("variants")
         if not isinstance(variants, dict) or not variants:
@@ -91,10 +97,14 @@ class Family:
         if misplaced:
             raise BadTask("cannot differ between variants", field=joined(where, misplaced[0]), fix="remove it")
         merged = cast(JsonObject, merge(common, own))
+        if self.path.suffix == LITERAL:
+            return self._told(where, _literal(merged, f"{self.name}/{variant}"))
         variables = merged.pop("vars", None) or {}
         if not isinstance(variables, dict):
             raise BadTask("is not a mapping", field=joined(where, "vars"))
-        made = _made_of(merged, variables, f"{self.name}/{variant}")
+        return self._told(where, _made_of(merged, variables, f"{self.name}/{variant}"))
+
+    def _told(self, where: str, made: Task | Sequence[BadTask]) -> Task | tuple[BadTask, ...]:
         if isinstance(made, Task):
             return made
         return tuple(BadTask(one.message, field=joined(where, one.field), fix=one.fix) for one in made)
@@ -120,6 +130,13 @@ def _made_of(merged: JsonObject, variables: JsonObject, task_id: str) -> Task | 
         problems += [one for one in explain(error) if not any(related(one.field, path) for path in unknown)]
         return problems
     return problems or task
+
+
+def _literal(fields: JsonObject, task_id: str) -> Task | tuple[BadTask, ...]:
+    try:
+        return Task.model_validate({**fields, "id": task_id})
+    except ValidationError as error:
+        return explain(error)
 
 
 @dataclass(frozen=True)
@@ -200,20 +217,32 @@ class Suite:
 
 
 def load_suite(place: Path) -> Suite:
-    """The suite in a folder of ``WORLD/FAMILY.yaml`` files, of one of its worlds, or of one such file.
+    """The suite in a folder of ``WORLD/FAMILY.yaml`` or ``.json`` files, of one of its worlds, or of one such file.
 
-    Raises ``BadInput`` when there is none. Bad files are reported when they are used.
+    Raises ``BadInput`` when there is none, and for two files of one family. Bad files are reported when they are
+    used.
     """
-    files = [place] if place.is_file() else sorted(place.glob(f"*/*{SUFFIX}")) or sorted(place.glob(f"*{SUFFIX}"))
+    files = [place] if place.is_file() else _task_files(place, "*/*") or _task_files(place, "*")
     if not files:
-        raise BadInput("holds no task files", field=str(place), fix=f"put them at WORLD/FAMILY{SUFFIX}")
-    names = {f"{file.resolve().parent.name}/{file.stem}": file for file in files}
+        raise BadInput("holds no task files", field=str(place), fix="put them at WORLD/FAMILY.yaml")
+    names: dict[str, Path] = {}
+    for file in files:
+        name = f"{file.resolve().parent.name}/{file.stem}"
+        if file.suffix not in READERS:
+            raise BadInput("is no task file", field=str(file), fix=f"task files end in {' or '.join(READERS)}")
+        if name in names:
+            raise BadInput(f"{name} is also in {names[name]}", field=str(file), fix="remove one, or rename it")
+        names[name] = file
     root = Path(os.path.abspath(files[0])).parent.parent  # links are named as they are given
     shown = {
         name: str(file if file is place else Path(os.path.abspath(file)).relative_to(root))
         for name, file in names.items()
     }
     return Suite({name: Family(name, names[name], shown[name]) for name in sorted(names)})
+
+
+def _task_files(place: Path, pattern: str) -> list[Path]:
+    return sorted(file for suffix in READERS for file in place.glob(pattern + suffix))
 
 
 def shipped() -> Suite:

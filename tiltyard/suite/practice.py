@@ -9,6 +9,7 @@ from tiltyard.episode.grading import examine
 from tiltyard.errors import BadTask, TiltyardError
 from tiltyard.policies.catalogue import open_script
 from tiltyard.suite.explain import joined
+from tiltyard.suite.standing import why_unscorable
 from tiltyard.testing.memory_worlds import MemoryWorlds
 from tiltyard.testing.rehearse import rehearse
 from tiltyard.worlds.engine import Engine
@@ -27,10 +28,11 @@ def practise(task: Task, engine: Engine) -> tuple[BadTask, ...]:
     """Play a task in this process; what is wrong with it, and nothing when it is sound.
 
     Doing nothing must not complete it, ``idle_passes`` must say what the grader finds, and every reference must
-    complete it and hold its process rules. Not to be called from a running event loop.
+    complete it and hold its process rules, unless no trial of the task can be judged. Not to be called from a
+    running event loop.
     """
     try:
-        return (*_idle(task, engine), *_references(task, engine))
+        return (*_idle(task, engine), *(() if why_unscorable(task) else _references(task, engine)))
     except TiltyardError as error:
         return (BadTask(f"cannot be played: {error}", field=task.id),)
 

@@ -1,11 +1,13 @@
-"""YAML of task files, in a dialect without surprises.
+"""Reading task files: YAML in a dialect without surprises, and JSON.
 
 Plain scalars are read as JSON reads them: ``yes``, ``02134``, ``12:30`` and ``2024-05-01`` are strings. Duplicate
 keys, anchors, tags and anything that JSON cannot hold are refused, each with its line and column.
 """
 
+import json
 import math
 import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,7 +17,10 @@ from schemas.base import JsonObject, JsonValue
 from tiltyard.errors import BadTask
 
 MAX_FILE_BYTES = 512 * 1024
-"""Size limit of one task file."""
+"""Size limit of one task file that a person writes."""
+
+MAX_JSON_BYTES = 64 * 1024 * 1024
+"""Size limit of one task file that a program writes."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -82,14 +87,47 @@ _Loader.add_constructor(None, _Loader.refused)
 
 def read_yaml(path: Path, name: str) -> JsonObject:
     """The mapping that a file holds. Raises ``BadTask`` with the file's ``name``, line and column."""
+    return parse_yaml(_bytes_of(path, name, MAX_FILE_BYTES), name)
+
+
+def read_json(path: Path, name: str) -> JsonObject:
+    """The object that a file holds. Raises ``BadTask`` with the file's ``name``; no key may stand there twice."""
+    try:
+        value = json.loads(
+            _bytes_of(path, name, MAX_JSON_BYTES), object_pairs_hook=_once, parse_constant=_no_number
+        )
+    except (ValueError, RecursionError) as error:
+        raise BadTask(f"is not JSON: {error}", field=name, fix="have it made again") from None
+    if not isinstance(value, dict):
+        raise BadTask("is not an object", field=name, fix="give it family, world and variants")
+    return value
+
+
+READERS: Mapping[str, Callable[[Path, str], JsonObject]] = {".yaml": read_yaml, ".json": read_json}
+"""What reads a task file, by its suffix."""
+
+
+def _bytes_of(path: Path, name: str, limit: int) -> bytes:
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
+            data = file.read(limit + 1)
     except OSError as error:
         raise BadTask(f"cannot be read: {error.strerror}", field=name) from error
-    if len(data) > MAX_FILE_BYTES:
-        raise BadTask(f"is over {MAX_FILE_BYTES // 1024} KiB", field=name, fix="split it into several families")
-    return parse_yaml(data, name)
+    if len(data) > limit:
+        raise BadTask(f"is over {limit // 1024} KiB", field=name, fix="split it into several families")
+    return data
+
+
+def _once(pairs: Sequence[tuple[str, JsonValue]]) -> JsonObject:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} stands here twice")
+    return made
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
 
 
 def parse_yaml(data: bytes, name: str) -> JsonObject:
