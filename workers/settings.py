@@ -135,6 +135,16 @@ class Settings(Model):
     def objects(self) -> Path:
         return self.home / "objects"
 
+    @property
+    def suites(self) -> Path:
+        """Imported task suites, a folder for each source."""
+        return self.home / "suites"
+
+    @property
+    def templates(self) -> Path:
+        """Imported templates, by their digest."""
+        return self.home / "templates"
+
 
 _PLAIN = {
     "search_path": "PATH",
