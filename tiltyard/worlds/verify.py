@@ -6,24 +6,20 @@ started.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from schemas.verify import Case, CaseResult, CaseStep, Mismatch, VerifyReport
-from schemas.world import TOO_MANY_JOBS, DeliveryRequest, Facts, Lease, LeaseRequest, Owner, Shown, TemplateRef
+from schemas.world import Facts, Shown, TemplateRef
 from tiltyard.errors import BadInput
-from tiltyard.testing.memory_worlds import MemoryWorlds
 from tiltyard.worlds.builtin import with_engine_tools
 from tiltyard.worlds.cases import read_cases
 from tiltyard.worlds.differences import differences, result_differences
-from tiltyard.worlds.engine import Engine
 from tiltyard.worlds.kit import Template, WorldKind
 from tiltyard.worlds.registry import worlds
 from tiltyard.worlds.rows import decoded
+from tiltyard.worlds.sequence import BREAKDOWNS, Sequences
 
 DATA_FILE = "db.json"
-BREAKDOWNS = ("tool_failed", TOO_MANY_JOBS)
-"""Codes that say that the world broke down. No case expects that: it is not a refusal."""
 
 
 def run_verify(world: str, data: Path, cases: Path) -> VerifyReport:
@@ -44,32 +40,21 @@ def run_verify(world: str, data: Path, cases: Path) -> VerifyReport:
 def verify(world: WorldKind, template: TemplateRef, cases: Iterable[Case]) -> VerifyReport:
     """Run every case. Raises ``BadInput`` when the template cannot be made."""
     made = world.template(template.name, template.params)
-    kinds = {world.name: replace(world, template=lambda name, params: made)}
-    results = tuple(_verified(Engine(kinds, MemoryWorlds()), world.name, made, case) for case in cases)
+    sequences = Sequences(world, made)
+    results = tuple(_verified(sequences, made, case) for case in cases)
     return VerifyReport(world=world.name, template_digest=made.digest, results=results)
 
 
-def _verified(engine: Engine, world: str, made: Template, case: Case) -> CaseResult:
-    owner = Owner(cluster="", temporal_namespace="", workflow_id=case.id, first_run_id="")
-    lease = engine.lease(LeaseRequest(owner=owner, episode_id=case.id, world=world))
-    found: list[Mismatch] = []
-    for number, step in enumerate(case.steps, 1):
-        delivery_id = f"{case.id}/{lease.generation}/{number}/1"
-        found += _step_mismatches(case, number, step, _called(engine, lease, step, delivery_id))
-    engine.seal(lease.namespace, lease.generation)
-    found += _end_mismatches(case, made, engine.facts(lease.namespace, lease.generation))
+def _verified(sequences: Sequences, made: Template, case: Case) -> CaseResult:
+    played = sequences.play((step.tool, step.arguments) for step in case.steps)
+    steps = zip(case.steps, played.shown, strict=True)
+    found = [
+        mismatch
+        for number, (step, shown) in enumerate(steps, 1)
+        for mismatch in _step_mismatches(case, number, step, shown)
+    ]
+    found += _end_mismatches(case, made, played.facts)
     return CaseResult(id=case.id, kind=case.kind, mismatches=tuple(found))
-
-
-def _called(engine: Engine, lease: Lease, step: CaseStep, delivery_id: str) -> Shown:
-    request = DeliveryRequest(
-        namespace=lease.namespace,
-        generation=lease.generation,
-        delivery_id=delivery_id,
-        tool=step.tool,
-        arguments=step.arguments,
-    )
-    return engine.call(request).shown
 
 
 def _step_mismatches(case: Case, number: int, step: CaseStep, answer: Shown) -> Iterator[Mismatch]:
