@@ -10,12 +10,14 @@ from schemas.sandbox import DriverName, SandboxOffer, SandboxOrder
 class Launched(Protocol):
     """A sandbox whose supervisor waits for its first frame on ``control``.
 
-    ``control`` is a connected stream socket; its hang-up means that the sandbox is gone. ``identity`` is what a later
-    host process needs to find what is left of it: small JSON data, recorded before the first frame.
+    ``control`` is a connected stream socket; its hang-up means that the sandbox is gone. ``identity`` is what a
+    later host process needs to find what is left of it: small JSON data, recorded before the first frame.
+    ``setup`` are the fields of that frame that the driver knows: ``uid``, ``gid``, ``pid_one``.
     """
 
     control: socket.socket
     identity: dict[str, object]
+    setup: dict[str, object]
 
     def processes(self) -> tuple[int, ...]:
         """Host process ids of all that live in it, the supervisor included, found by looking from outside."""
@@ -46,5 +48,9 @@ class Launcher(Protocol):
         ...
 
     def sweep(self, identity: dict[str, object]) -> bool:
-        """End what an earlier host process left of a sandbox; whether nothing of it is left."""
+        """End what an earlier host process left of a sandbox; whether nothing of it is left.
+
+        ``folder`` in ``identity`` is always the sandbox's folder. The rest of it is missing where that process
+        died while it launched the sandbox, or where the record cannot be read.
+        """
         ...
