@@ -27,6 +27,11 @@ class Launched(Protocol):
         """SIGKILL all of it, from outside. Again: nothing happens."""
         ...
 
+    def memory_kills(self) -> int:
+        """How many of its processes the machine has ended for want of memory so far; always 0 where it cannot
+        tell. A command that SIGKILL ended while this grew ended ``out_of_memory``."""
+        ...
+
     async def gone(self) -> bool:
         """Wait a few seconds for its last process to end, then remove what is left of it (control groups,
         folders); whether nothing is left."""
