@@ -20,9 +20,11 @@ import tasks
 from schemas.base import JsonObject, JsonValue
 from schemas.task import Task
 from tiltyard.errors import BadInput, BadTask
+from tiltyard.suite.beside import fill_in
 from tiltyard.suite.explain import explain, first_of, joined, nearest, related
 from tiltyard.suite.reading import READERS
 from tiltyard.suite.rendering import render_vars, render_what_can_be
+from tiltyard.suite.standing import standing
 
 LITERAL = ".json"
 """The suffix of files whose strings are what they are."""
@@ -102,7 +104,7 @@ class Family:
         variables = merged.pop("vars", None) or {}
         if not isinstance(variables, dict):
             raise BadTask("is not a mapping", field=joined(where, "vars"))
-        return self._told(where, _made_of(merged, variables, f"{self.name}/{variant}"))
+        return self._told(where, _made_of(merged, variables, f"{self.name}/{variant}", self.path.parent))
 
     def _told(self, where: str, made: Task | Sequence[BadTask]) -> Task | tuple[BadTask, ...]:
         if isinstance(made, Task):
@@ -110,7 +112,7 @@ class Family:
         return tuple(BadTask(one.message, field=joined(where, one.field), fix=one.fix) for one in made)
 
 
-def _made_of(merged: JsonObject, variables: JsonObject, task_id: str) -> Task | list[BadTask]:
+def _made_of(merged: JsonObject, variables: JsonObject, task_id: str, beside: Path) -> Task | list[BadTask]:
     """The task, or everything that can be known to be wrong with it.
 
     What a string would have been that cannot be rendered is not known: nothing is said of its place in the model.
@@ -122,7 +124,7 @@ def _made_of(merged: JsonObject, variables: JsonObject, task_id: str) -> Task | 
         return [error]
     if problems:  # nothing is known of a string that needs what is missing
         return problems
-    rendered = render_what_can_be(merged, values, problems)
+    rendered = fill_in(render_what_can_be(merged, values, problems), beside, problems)
     try:
         task = Task.model_validate({**cast(dict[str, Any], rendered), "id": task_id})
     except ValidationError as error:
@@ -270,5 +272,6 @@ def _listed(task: Task) -> JsonObject:
         "instruction": task.instruction,
         "references": [reference.name for reference in task.references],
         "digest": task.digest,
+        "standing": standing(task).value,
         "metadata": task.metadata,
     }
