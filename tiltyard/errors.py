@@ -6,6 +6,7 @@ TiltyardError
 │   └── BadPolicy         a policy's name, command or source
 ├── EnvironmentFailed     the ground's: nothing is said about the policy (exit code 3)
 │   ├── WorldUnreachable  no reply until the deadline; the same delivery may be sent again
+│   ├── ObjectsUnreachable  the object store is away; the same may be tried again
 │   ├── NotSettled        the world refused the harness's own wait before the seal
 │   ├── NotPristine       a namespace's digest differs from a pristine one: quarantined
 │   ├── SandboxUnreachable  no reply of the sandbox's host; the same request may be sent again
@@ -53,6 +54,10 @@ class EnvironmentFailed(TiltyardError):
 
 class WorldUnreachable(EnvironmentFailed):
     """The world did not answer. The outcome of the call is not known."""
+
+
+class ObjectsUnreachable(EnvironmentFailed):
+    """The object store did not answer. Nothing that was being written may be taken as stored."""
 
 
 class NotPristine(EnvironmentFailed):

@@ -13,7 +13,8 @@ from pydantic import Field, ValidationError
 
 from infra.local.cluster import cluster_id
 from infra.local.runtime import runtime_folder
-from schemas.base import Model
+from infra.stores.s3_place import S3Place, s3_place
+from schemas.base import Model, digest_of
 from schemas.start import Tuning
 from tiltyard.errors import BadInput
 
@@ -29,12 +30,20 @@ ENVIRONMENT = {
     "TILTYARD_SLICE_S": "how long a slice loops turns (2; 0.001 to 60)",
     "TILTYARD_JANITOR_S": "seconds between two passes of the janitor (15; 1 to 86400)",
     "TILTYARD_JANITOR_GRACE_S": "how long a planned trial may be without a workflow (60; 1 to 86400)",
+    "TILTYARD_OBJECTS": "where content lives: folder (the data folder's), or s3://BUCKET[/PREFIX]",
+    "TILTYARD_S3_ENDPOINT": "http(s)://host:port of the S3 service",
+    "TILTYARD_S3_ACCESS_KEY": "who asks the S3 service; secret",
+    "TILTYARD_S3_SECRET_KEY": "the key to it; secret",
+    "TILTYARD_S3_REGION": "the region of the bucket (us-east-1)",
     "TILTYARD_LOSSY": "SEED:RATE injects message losses between worker and world, for chaos runs",
 }
 """Every variable that is read, with what it means."""
 
 PLACES = frozenset({"TILTYARD_HOME", "TILTYARD_RUNTIME", "TILTYARD_TEMPORAL_ADDRESS"})
 """What an embedded stack tells its processes itself."""
+
+SECRETS = frozenset({"TILTYARD_S3_ACCESS_KEY", "TILTYARD_S3_SECRET_KEY"})
+"""What is never written anywhere: a digest stands for it."""
 
 
 def data_folder(home: Path | None = None, environment: Mapping[str, str] | None = None) -> Path:
@@ -76,8 +85,10 @@ class Settings(Model):
     janitor_grace: timedelta = timedelta(seconds=60)
     tuning: Tuning = Tuning()
     lossy: Lossy | None = None
+    objects: S3Place | None = Field(default=None, description="where content lives; none: `objects_folder`")
     given: dict[str, str] = Field(
-        default_factory=dict, description="the variables other than places that were set, as they were read"
+        default_factory=dict,
+        description="the variables other than places that were set, as they were read; of secrets, a digest",
     )
 
     @classmethod
@@ -92,7 +103,8 @@ class Settings(Model):
             "home": folder,
             "runtime": _runtime(env) or runtime_folder(folder),
             "tuning": _tuning(env),
-            "given": {name: env[name] for name in ENVIRONMENT if _is_given(name, env)},
+            "objects": s3_place(env),
+            "given": {name: _told(name, env[name]) for name in ENVIRONMENT if _is_given(name, env)},
         }
         for name, variable in _PLAIN.items():
             if env.get(variable):
@@ -132,7 +144,7 @@ class Settings(Model):
         return _database_url(self.home / "worlds.db")
 
     @property
-    def objects(self) -> Path:
+    def objects_folder(self) -> Path:
         return self.home / "objects"
 
     @property
@@ -177,6 +189,10 @@ def _database_url(file: Path) -> str:
 
 def _is_given(name: str, env: Mapping[str, str]) -> bool:
     return name.startswith("TILTYARD_") and name not in PLACES and bool(env.get(name))
+
+
+def _told(name: str, value: str) -> str:
+    return digest_of([name, value])[:19] if name in SECRETS else value
 
 
 def _runtime(env: Mapping[str, str]) -> Path | None:

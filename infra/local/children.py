@@ -34,7 +34,8 @@ class Child:
     ``ready`` is asked with the process id. ``environment`` is added to what ``spawn`` inherits; a child that runs
     with another than the present one is restarted. ``prepare`` makes what it needs, ``clear`` removes what an
     earlier process left. ``intact`` is false when a ready process can no longer be reached. ``sign`` changes for
-    as long as it does its work: one whose sign stands still hangs. ``folder`` is where it starts.
+    as long as it does its work: one whose sign stands still hangs. ``folder`` is where it starts. ``inherits``
+    names the secrets that it takes from our own environment.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Child:
     clear: Callable[[], None] = _nothing
     intact: Callable[[], bool] = _always
     folder: Path | None = None
+    inherits: tuple[str, ...] = ()
 
 
 def children(config: StackConfig, temporal: TemporalServer, runtime: Runtime) -> tuple[Child, ...]:
@@ -54,7 +56,7 @@ def children(config: StackConfig, temporal: TemporalServer, runtime: Runtime) ->
     Temporal stands first, because its command settles the port that the worker is told.
     """
     settings = {
-        **config.settings,
+        **{name: value for name, value in config.settings.items() if name not in config.secrets},
         "TILTYARD_HOME": str(config.home),
         "TILTYARD_RUNTIME": str(config.runtime),
     }
@@ -79,6 +81,7 @@ def children(config: StackConfig, temporal: TemporalServer, runtime: Runtime) ->
             prepare=runtime.ready,
             clear=lambda: runtime.clear(config.worker_ready.name),
             intact=config.worker_ready.exists,
+            inherits=config.secrets,
         ),
     )
 

@@ -29,8 +29,9 @@ class StackConfig(Model):
 
     ``temporal``, ``world`` and ``worker`` are the commands that start each process, without what the supervisor
     adds. ``busy_query`` is a Temporal visibility query for the workflows that keep the stack from being idle.
-    ``settings`` are the variables that its processes read, beside those that the stack sets itself. ``code`` is a
-    digest of the program. A stack of another program or with other settings is restarted.
+    ``settings`` are the variables that its processes read, beside those that the stack sets itself. ``secrets``
+    names those of which only a digest is here: the worker inherits them. ``code`` is a digest of the program. A
+    stack of another program or with other settings is restarted.
     """
 
     home: Path
@@ -41,6 +42,7 @@ class StackConfig(Model):
     worker: tuple[str, ...]
     world_socket: Path
     settings: dict[str, str] = Field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
     temporal_namespace: str = "default"
     busy_query: str = 'ExecutionStatus="Running" AND WorkflowType="Episode"'
     patience: Patience = Patience()

@@ -53,7 +53,7 @@ class Keeper:
         self.child.clear()
         argv, self._environment = self.child.argv(), self.child.environment()
         try:
-            self._process = spawn(argv, self._log, self._environment, self.child.folder)
+            self._process = spawn(argv, self._log, self._environment, self.child.folder, self.child.inherits)
         except OSError as error:
             raise StackFailed(f"{self.child.name} cannot be started: {error}. Run `tiltyard doctor`") from error
         self._since = time.monotonic()

@@ -10,7 +10,7 @@ import platform
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -79,14 +79,18 @@ def gone(identity: ProcessId | None, within_s: float) -> bool:
 
 
 def spawn(
-    argv: Sequence[str], log: Path, environment: Mapping[str, str], folder: Path | None = None
+    argv: Sequence[str],
+    log: Path,
+    environment: Mapping[str, str],
+    folder: Path | None = None,
+    inherits: Collection[str] = (),
 ) -> "subprocess.Popen[bytes]":
     """Start a child of this process that dies with it. Its output goes to ``log``. ``folder`` is where it
     starts, else where we did.
 
-    It inherits the environment, but for our own variables: of these it sees those in ``environment``. Call it
-    from the main thread: Linux ties the child's life to the thread that started it. And from a process with no
-    other thread: a function runs between fork and exec.
+    It inherits the environment, but for our own variables: of these it sees those in ``environment``, and those
+    that ``inherits`` names. Call it from the main thread: Linux ties the child's life to the thread that started
+    it. And from a process with no other thread: a function runs between fork and exec.
     """
     with log.open("ab") as out:
         return subprocess.Popen(
@@ -95,14 +99,14 @@ def spawn(
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            env={**_not_ours(os.environ), **environment},  # noqa: TID251 handed on, not read
+            env={**_inherited(os.environ, inherits), **environment},  # noqa: TID251 handed on, not read
             start_new_session=True,
             preexec_fn=_dies_with(os.getpid()),
         )
 
 
-def _not_ours(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if not name.startswith("TILTYARD_")}
+def _inherited(environment: Mapping[str, str], ours: Collection[str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if not name.startswith("TILTYARD_") or name in ours}
 
 
 def _dies_with(parent: int) -> Callable[[], None] | None:

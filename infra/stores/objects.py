@@ -4,17 +4,46 @@ import asyncio
 import contextlib
 import os
 import re
+import secrets
 import tempfile
 from collections import OrderedDict
 from pathlib import Path
+from typing import Protocol
 
 from schemas.base import sha256
 from tiltyard.errors import EnvironmentFailed
 from tiltyard.ports import Objects
 
-__all__ = ["FolderObjects", "RecentObjects"]
+__all__ = ["FolderObjects", "ObjectStore", "RecentObjects", "layout", "verified"]
 
 _NAME = re.compile(r"sha256:([0-9a-f]{64})")
+
+
+def layout(name: str) -> str:
+    """Where an object lies below the top, in every store. Raises ``EnvironmentFailed`` for a name that is none."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise EnvironmentFailed(f"object {name!r} is missing: that is not the name of an object")
+    digits = match[1]
+    return f"{digits[:2]}/{digits[2:4]}/{digits}"
+
+
+def verified(name: str, data: bytes) -> bytes:
+    """The bytes, which are those that the object is named after. Raises ``EnvironmentFailed`` for others."""
+    if sha256(data) != name:
+        raise EnvironmentFailed(f"object {name} does not hold the bytes that it is named after")
+    return data
+
+
+class ObjectStore(Objects, Protocol):
+    """A place where objects stay, as an operator sees it."""
+
+    async def try_out(self) -> bool:
+        """Write something, read it and take it away again; raises as ``put`` and ``get`` do.
+
+        False, and nothing was done: there is no folder or bucket yet.
+        """
+        ...
 
 
 class FolderObjects:
@@ -36,13 +65,12 @@ class FolderObjects:
     async def get(self, name: str) -> bytes:
         return await asyncio.to_thread(self._read, name)
 
+    async def try_out(self) -> bool:
+        return self._folder.exists() and await asyncio.to_thread(self._try_out)
+
     def path(self, name: str) -> Path:
         """Where the object of that name is or would be. Raises ``EnvironmentFailed`` for a name that is none."""
-        match = _NAME.fullmatch(name)
-        if match is None:
-            raise EnvironmentFailed(f"object {name!r} is missing: that is not the name of an object")
-        digits = match[1]
-        return self._folder / digits[:2] / digits[2:4] / digits
+        return self._folder / layout(name)
 
     def _write(self, name: str, data: bytes) -> None:
         path = self.path(name)
@@ -61,9 +89,19 @@ class FolderObjects:
             raise EnvironmentFailed(f"object {name} is missing") from None
         except OSError as error:
             raise EnvironmentFailed(f"object {name} cannot be read: {error}") from error
-        if sha256(data) != name:
-            raise EnvironmentFailed(f"object {name} does not hold the bytes that it is named after")
-        return data
+        return verified(name, data)
+
+    def _try_out(self) -> bool:
+        tried, data = self._folder / f".trying-{secrets.token_hex(8)}", secrets.token_bytes(32)
+        try:
+            _write_whole(tried, data)
+            read = tried.read_bytes()
+            tried.unlink()
+        except OSError as error:
+            raise EnvironmentFailed(f"{self._folder} cannot be used: {error}") from error
+        if read != data:
+            raise EnvironmentFailed(f"{self._folder} does not keep what is written to it")
+        return True
 
 
 class RecentObjects:

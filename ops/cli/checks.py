@@ -1,5 +1,6 @@
 """What ``tiltyard doctor`` looks at. Each check says what it found and, for a problem, how to mend it."""
 
+import asyncio
 import shutil
 import sqlite3
 import subprocess
@@ -13,7 +14,8 @@ from infra.local.state import SILENT_S, read_state, silence_s
 from infra.local.temporal import ask, temporal_binary
 from infra.rpc.answers import answers
 from schemas.base import Model
-from tiltyard.errors import TiltyardError
+from tiltyard.errors import ObjectsUnreachable, TiltyardError
+from workers.bootstrap.objects import open_objects
 from workers.settings import Settings
 
 OTHER_HOME = "choose another data folder with --home or TILTYARD_HOME"
@@ -146,6 +148,21 @@ def databases(settings: Settings) -> Check:
     )
 
 
+def objects(settings: Settings) -> Check:
+    """Whether content can be written and read where the settings say that it lives."""
+    name, where = "objects", str(settings.objects or settings.objects_folder)
+    try:
+        with open_objects(settings) as store:
+            made = asyncio.run(store.try_out())
+    except ObjectsUnreachable as error:
+        fix = "start the S3 service, or mend TILTYARD_S3_ENDPOINT"
+        return Check(name=name, ok=False, detail=str(error), fix=fix)
+    except TiltyardError as error:
+        fix = "mend the setting that it names, or TILTYARD_OBJECTS" if settings.objects else OTHER_HOME
+        return Check(name=name, ok=False, detail=str(error), fix=fix)
+    return Check(name=name, ok=True, detail=where if made else f"{where}, made with the first object")
+
+
 def leases(settings: Settings) -> Check:
     """Quarantined namespaces are kept for a look and cost nothing, so they are told and are no problem."""
     found = namespaces(settings.home / "worlds.db")
@@ -163,6 +180,7 @@ CHECKS: tuple[Callable[[Settings], Check], ...] = (
     world_reachable,
     signs_of_life,
     databases,
+    objects,
     leases,
 )
 

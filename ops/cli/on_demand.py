@@ -5,7 +5,7 @@ import sys
 from infra.local.code import code_digest
 from infra.local.config import StackConfig
 from infra.local.temporal import temporal_binary
-from workers.settings import Settings
+from workers.settings import SECRETS, Settings
 
 MODULE = (sys.executable, "-P", "-m")
 """Python without the current folder on its path: a file there must not shadow a module."""
@@ -22,5 +22,6 @@ def stack_config(settings: Settings) -> StackConfig:
         worker=(*MODULE, "workers.worker"),
         world_socket=settings.world_socket,
         settings=settings.given,
+        secrets=tuple(sorted(SECRETS & settings.given.keys())),
         temporal_namespace=settings.temporal_namespace,
     )

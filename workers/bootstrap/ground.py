@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 
 from infra.stores.database import open_database
-from infra.stores.objects import FolderObjects
 from infra.stores.records import SqlRecords
+from workers.bootstrap.objects import open_objects
 from workers.connect import connect
 from workers.ground import Ground
 from workers.settings import Settings
@@ -24,6 +24,6 @@ def open_records(settings: Settings) -> Iterator[SqlRecords | None]:
 @asynccontextmanager
 async def open_ground(settings: Settings) -> AsyncIterator[Ground]:
     """The ground of a running stack. Raises ``EnvironmentFailed`` when Temporal does not answer."""
-    with closing(open_database(settings.records_url)) as database:
+    with closing(open_database(settings.records_url)) as database, open_objects(settings) as objects:
         client = await connect(settings)
-        yield Ground(client, SqlRecords(database), FolderObjects(settings.objects), settings)
+        yield Ground(client, SqlRecords(database), objects, settings)

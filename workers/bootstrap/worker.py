@@ -10,12 +10,12 @@ from infra.policies.driver import PolicyDriver
 from infra.rpc.client import WorldClient
 from infra.stores.database import open_database
 from infra.stores.journal import SqlJournal
-from infra.stores.objects import FolderObjects
 from infra.stores.records import SqlRecords
 from tiltyard.policies.catalogue import open_script, shipped
 from tiltyard.ports import World
 from tiltyard.testing.lossy_world import LossyWorld, Rates
 from workers.assembly import Parts
+from workers.bootstrap.objects import open_objects
 from workers.chains import TemporalChains
 from workers.settings import Settings
 
@@ -24,8 +24,7 @@ from workers.settings import Settings
 async def open_parts(settings: Settings, client: Client, *, adopts: bool = False) -> AsyncIterator[Parts]:
     """The drivers of a worker; all are closed at the end. ``adopts``: see ``PolicyDriver``."""
     policies = PolicyDriver(open_script, shipped, settings.search_path, adopts=adopts)
-    with closing(open_database(settings.records_url)) as database:
-        objects = FolderObjects(settings.objects)
+    with closing(open_database(settings.records_url)) as database, open_objects(settings) as objects:
         async with _world(settings) as world:
             try:
                 yield Parts(

@@ -36,8 +36,14 @@ def ask(address: str) -> None:
         question.recv(1)
 
 
+def note_settings(role: str, steering: Path) -> None:
+    ours = {name: value for name, value in os.environ.items() if name.startswith("TILTYARD_")}
+    (steering / f"{role}.settings").write_text(json.dumps(ours))
+
+
 def temporal(arguments: list[str], steering: Path) -> None:
     if arguments[0] == "server":
+        note_settings("temporal", steering)
         listener = socket.create_server(("127.0.0.1", int(arguments[arguments.index("--port") + 1])))
         serve(listener)
     if "health" in arguments:
@@ -47,7 +53,8 @@ def temporal(arguments: list[str], steering: Path) -> None:
         print(json.dumps({"count": busy.read_text()} if busy.exists() else {}))
 
 
-def world(arguments: list[str], _: Path) -> None:
+def world(arguments: list[str], steering: Path) -> None:
+    note_settings("world", steering)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(arguments[0])
     threading.Thread(target=touch_for_ever, args=(arguments[0],), daemon=True).start()
@@ -56,8 +63,7 @@ def world(arguments: list[str], _: Path) -> None:
 
 def worker(arguments: list[str], steering: Path) -> None:
     (steering / "worker.address").write_text(os.environ["TILTYARD_TEMPORAL_ADDRESS"])
-    ours = {name: value for name, value in os.environ.items() if name.startswith("TILTYARD_")}
-    (steering / "worker.settings").write_text(json.dumps(ours))
+    note_settings("worker", steering)
     if not (steering / "worker.silent").exists():
         Path(arguments[0]).write_text(str(os.getpid()))
     touch_for_ever(arguments[0])

@@ -1,0 +1,161 @@
+"""What S3 services answer when something is wrong, and what we make of it."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+
+import pytest
+
+from infra.stores.s3_objects import S3Objects
+from schemas.base import sha256
+from tests.contract.objects.scripted_s3 import SILENCE, Answer, ScriptedS3, refusal, scripted_s3
+from tiltyard.errors import BadInput, EnvironmentFailed, ObjectsUnreachable
+
+DATA = b"content"
+NAME = sha256(DATA)
+MISSING = Answer(404)
+THERE = Answer(
+    200,
+    headers={
+        "ETag": f'"{hashlib.md5(DATA).hexdigest()}"',
+        "Content-Length": str(len(DATA)),
+        "Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT",
+    },
+)
+IMPATIENT, PATIENT = timedelta(0), timedelta(seconds=60)
+
+
+@contextmanager
+def objects_of(script: ScriptedS3, patience: timedelta = IMPATIENT) -> Iterator[S3Objects]:
+    with closing(S3Objects(script.place, patience=patience)) as objects:
+        yield objects
+
+
+async def test_what_is_there_is_not_sent_again() -> None:
+    with scripted_s3(THERE) as script, objects_of(script) as objects:
+        await objects.put(DATA)
+    assert script.asked == ["HEAD"]
+
+
+@pytest.mark.parametrize(
+    "changed", [{"ETag": '"0"'}, {"Content-Length": "3"}, {"ETag": '"0123456789abcdef-2"'}], ids=str
+)
+async def test_what_is_there_with_another_size_or_digest_is_sent(changed: dict[str, str]) -> None:
+    other = Answer(200, headers={**THERE.headers, **changed})
+    with scripted_s3(other, Answer()) as script, objects_of(script) as objects:
+        await objects.put(DATA)
+    assert script.asked == ["HEAD", "PUT"]
+
+
+async def test_one_who_may_not_list_can_write() -> None:
+    with scripted_s3(Answer(403), Answer()) as script, objects_of(script) as objects:
+        await objects.put(DATA)
+    assert script.asked == ["HEAD", "PUT"]
+
+
+async def test_the_bucket_is_made_when_the_first_object_misses_it() -> None:
+    no_bucket, was_quicker = refusal(404, "NoSuchBucket"), refusal(409, "BucketAlreadyOwnedByYou")
+    for made in (Answer(), was_quicker):
+        with scripted_s3(MISSING, no_bucket, made, Answer()) as script, objects_of(script) as objects:
+            await objects.put(DATA)
+        assert script.asked == ["HEAD", "PUT", "PUT", "PUT"]
+
+
+PASSING = {
+    "closed": SILENCE,
+    "busy": refusal(503, "SlowDown"),
+    "broken": refusal(500, "InternalError"),
+    "late": refusal(400, "RequestTimeout"),
+    "many": refusal(429, "TooManyRequests"),
+    "empty": Answer(502),
+    "page": Answer(404, b"<html>no such page", {"Content-Type": "text/html"}),
+    "garbage": Answer(400, b"<Error", {"Content-Type": "application/xml"}),
+    "cut": Answer(200, DATA, cut=3),
+}
+
+
+@pytest.mark.parametrize("answer", PASSING.values(), ids=PASSING)
+async def test_what_may_pass_is_asked_again_and_then_told_as_unreachable(answer: Answer) -> None:
+    with scripted_s3(answer, answer, Answer(200, DATA)) as script, objects_of(script, PATIENT) as objects:
+        assert await objects.get(NAME) == DATA
+        assert len(script.asked) == 3
+    with (
+        scripted_s3(answer) as script,
+        objects_of(script) as objects,
+        pytest.raises(ObjectsUnreachable, match=NAME),
+    ):
+        await objects.get(NAME)
+
+
+@pytest.mark.parametrize("answer", [PASSING["closed"], PASSING["busy"], PASSING["broken"]])
+async def test_a_write_that_was_not_confirmed_is_not_done(answer: Answer) -> None:
+    with (
+        scripted_s3(MISSING, answer) as script,
+        objects_of(script) as objects,
+        pytest.raises(ObjectsUnreachable, match=NAME),
+    ):
+        await objects.put(DATA)
+    with scripted_s3(MISSING, answer, MISSING, Answer()) as script, objects_of(script, PATIENT) as objects:
+        await objects.put(DATA)
+        assert script.asked == ["HEAD", "PUT"] * 2
+
+
+@pytest.mark.parametrize(
+    ("code", "named"),
+    [
+        ("AccessDenied", "TILTYARD_S3_ACCESS_KEY"),
+        ("InvalidAccessKeyId", "TILTYARD_S3_ACCESS_KEY"),
+        ("SignatureDoesNotMatch", "TILTYARD_S3_SECRET_KEY"),
+        ("AuthorizationHeaderMalformed", "TILTYARD_S3_REGION"),
+        ("InvalidBucketName", "TILTYARD_OBJECTS"),
+        ("SomethingNew", "SomethingNew: because"),
+    ],
+)
+async def test_a_refusal_is_told_at_once_and_names_the_setting(code: str, named: str) -> None:
+    with scripted_s3(refusal(403, code)) as script, objects_of(script, PATIENT) as objects:
+        with pytest.raises(EnvironmentFailed, match=named) as raised:
+            await objects.get(NAME)
+        assert not isinstance(raised.value, ObjectsUnreachable)
+        assert len(script.asked) == 1
+
+
+async def test_bytes_that_are_not_the_named_ones_are_never_handed_out() -> None:
+    with scripted_s3(Answer(200, b"other")) as script, objects_of(script, PATIENT) as objects:
+        with pytest.raises(EnvironmentFailed, match="does not hold the bytes"):
+            await objects.get(NAME)
+        assert len(script.asked) == 1
+
+
+async def test_a_redirection_is_not_followed() -> None:
+    """The request is signed for the host that the settings name, and for no other."""
+    with scripted_s3(Answer(200, DATA)) as elsewhere:
+        there = Answer(307, headers={"Location": f"{elsewhere.place.endpoint}/bucket/x"})
+        with scripted_s3(there) as script, objects_of(script) as objects, pytest.raises(EnvironmentFailed):
+            await objects.get(NAME)
+        assert elsewhere.asked == []
+
+
+async def test_the_size_of_an_object_is_limited() -> None:
+    with scripted_s3(MISSING, Answer()) as script:
+        with closing(S3Objects(script.place, limit_bytes=3)) as objects:
+            await objects.put(b"123")
+            with pytest.raises(BadInput, match="object: 4 bytes are too many"):
+                await objects.put(b"1234")
+        assert script.asked == ["HEAD", "PUT"]
+
+
+async def test_no_more_is_read_than_an_object_may_have() -> None:
+    with (
+        scripted_s3(Answer(200, DATA)) as script,
+        closing(S3Objects(script.place, limit_bytes=3)) as objects,
+        pytest.raises(EnvironmentFailed, match="does not hold the bytes"),
+    ):
+        await objects.get(NAME)
+
+
+async def test_a_host_that_no_service_can_have_names_the_setting() -> None:
+    with scripted_s3(SILENCE) as script:
+        place = script.place.model_copy(update={"endpoint": "https://elsewhere.amazonaws.com"})
+        with pytest.raises(BadInput, match=r"^TILTYARD_S3_ENDPOINT: "):
+            S3Objects(place)
