@@ -17,12 +17,16 @@ from tiltyard.errors import (
     NotSettled,
     PolicyFailed,
     Replaced,
+    SandboxLost,
+    SandboxUnavailable,
     TiltyardError,
 )
 
 RETRYABLE: dict[type[TiltyardError], bool] = {
     NotPristine: False,  # a template that has changed stays changed
     NotSettled: False,  # a refusal is recorded, and stays
+    SandboxLost: False,  # what is gone stays gone
+    SandboxUnavailable: False,  # what the machine cannot make it will not make in a minute either
     EnvironmentFailed: True,  # the environment may come back
     Replaced: True,  # the attempt that took the token does the work; this one only makes room
     Fenced: False,

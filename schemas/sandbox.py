@@ -70,8 +70,8 @@ class SandboxLimits(Model):
     memory_bytes: int = Field(default=512 * 2**20, ge=64 * 2**20, le=64 * 2**30)
     processes: int = Field(default=64, ge=8, le=4096)
     disk_bytes: int = Field(default=64 * 2**20, ge=2**20, le=2**30)
-    output_bytes: int = Field(default=65_536, ge=1024, le=2**20)
-    command_s: RealS = 60
+    output_bytes: int = Field(default=16_384, ge=1024, le=2**20)
+    command_s: float = Field(default=60, gt=0, le=480)
 
 
 Normaliser = Literal["durations", "addresses", "process_ids", "temporary_names"]

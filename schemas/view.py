@@ -27,8 +27,8 @@ class Budgets(Model):
 class View(Model):
     """The argument of ``act``. It holds no id, host or wall clock, so equal episodes give equal views (I7).
 
-    ``memo`` is what the policy's last decision asked to keep. ``notice`` is set once, before a deadline: this
-    is the last turn.
+    ``memo`` is what the policy's last decision asked to keep. ``notice`` is what the harness
+    has to tell, once: that this is the last turn before a deadline, or that the sandbox was lost and made anew.
     """
 
     instruction: str

@@ -5,6 +5,9 @@ then the world's changes and the end. Equal episodes have equal digests on any s
 out whatever belongs to one run: ids of episode, namespace and deliveries, generation, wall time, slices, retries,
 late writes and ledger positions. The engine's own rows are left out as rows, as they hold such ids, and what they
 say of the world is put in instead: receipts by operation id, and jobs with their due time and state.
+
+Of a sandbox it covers what commands showed, after the task's normalisers, and how the files that it is graded by
+ended. What else lies in its working directory, and its programs, may differ between equal runs.
 """
 
 import gzip
@@ -12,34 +15,42 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 from pydantic import ValidationError
 
 from schemas.base import JsonObject, canonical, digest_of
+from schemas.contract import TestsContract
 from schemas.episode import End
-from schemas.evidence import Evidence
+from schemas.evidence import Evidence, SandboxEvidence
 from schemas.journal import TurnRecord
+from schemas.sandbox import Normaliser
 from schemas.task import Task
 from schemas.tool import ToolSpec
 from schemas.world import Facts, Job, LedgerRow, Receipt
 from tiltyard.errors import BadInput
 from tiltyard.graders.trial import agents_place
+from tiltyard.sandbox.normalise import normalised
+from tiltyard.sandbox.tools import is_command
 
 FORMAT = 1
 """Version of the trace's lines."""
 
 
-def trace_digest(task: Task, facts: Facts, turns: Sequence[TurnRecord], end: End) -> str:
+def trace_digest(
+    task: Task, facts: Facts, turns: Sequence[TurnRecord], end: End, sandbox: SandboxEvidence | None = None
+) -> str:
     """Digest of what happened, independent of where and under which disturbances it ran."""
     return digest_of(
         {
             "task": task.id,
-            "turns": [_turn(turn) for turn in turns],
+            "turns": [_turn(task, turn) for turn in turns],
             "changes": [_change(row) for row in sorted(facts.ledger, key=_position) if not row.system],
             "receipts": sorted((_receipt(receipt) for receipt in facts.receipts), key=canonical),
             "jobs": sorted((_job(job) for job in facts.jobs), key=canonical),
             "end": end,
+            **({} if sandbox is None else {"files": _files(task, sandbox)}),
         }
     )
 
@@ -48,8 +59,36 @@ def _position(row: LedgerRow) -> int:
     return row.position
 
 
-def _turn(turn: TurnRecord) -> JsonObject:
-    return turn.model_dump(mode="json", exclude={"turn"})
+def _turn(task: Task, turn: TurnRecord) -> JsonObject:
+    dumped = turn.model_dump(mode="json", exclude={"turn", "checkpoint"})
+    if task.sandbox is not None and turn.observations:
+        dumped["observations"] = [
+            _normalised(shown, task.sandbox.normalise) if is_command(task, observation.tool) else shown
+            for observation, shown in zip(turn.observations, dumped["observations"], strict=True)
+        ]
+    return dumped
+
+
+def _normalised(value: Any, names: Sequence[Normaliser]) -> Any:
+    """A JSON value without the parts of its texts that differ between equal runs."""
+    match value:
+        case str():
+            return normalised(value, names)
+        case list():
+            return [_normalised(item, names) for item in value]
+        case dict():
+            return {key: _normalised(item, names) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _files(task: Task, sandbox: SandboxEvidence) -> list[JsonObject]:
+    """How the files that the task is graded by have changed."""
+    sources = [
+        glob for contract in task.contracts if isinstance(contract, TestsContract) for glob in contract.sources
+    ]
+    graded = (one for one in sandbox.changes if any(fnmatchcase(one.path, glob) for glob in sources))
+    return [change.model_dump(mode="json") for change in graded]
 
 
 def _change(row: LedgerRow) -> JsonObject:

@@ -15,12 +15,15 @@ from activities.leasing import LeaseActivities
 from activities.turns import TurnActivities
 from activities.upkeep import UpkeepActivities
 from tiltyard.episode.closing import Closer
+from tiltyard.episode.collecting import SandboxCloser
 from tiltyard.episode.delivery import Reconciler
+from tiltyard.episode.gateway import Gateway
 from tiltyard.episode.grading import Examiner
 from tiltyard.episode.leasing import Leasing
+from tiltyard.episode.sandboxing import Checkpoints, Sandboxing
 from tiltyard.episode.slices import Committed, SliceRunner
 from tiltyard.episode.tasks import TaskShelf
-from tiltyard.ports import Chains, Journal, Objects, Policies, Records, World
+from tiltyard.ports import Chains, Journal, Objects, Policies, Records, Sandboxes, World
 from workers.settings import Settings
 from workflows.episode import EpisodeWorkflow
 from workflows.janitor import JanitorWorkflow, ReclaimWorkflow
@@ -51,6 +54,7 @@ class Parts:
     objects: Objects
     policies: Policies
     chains: Chains
+    sandboxes: Sandboxes
 
 
 def activities_of(
@@ -60,16 +64,23 @@ def activities_of(
     load_task = TaskShelf(parts.objects).load
     reconciler = Reconciler(parts.world, settings.call_deadline)
     place = settings.cluster, settings.temporal_namespace
-    turns = TurnActivities(
-        SliceRunner(parts.world, reconciler, parts.journal, parts.policies, load_task, committed)
+    gateway = Gateway(parts.world, reconciler, parts.sandboxes)
+    checkpoints = Checkpoints(parts.sandboxes, reconciler, parts.objects)
+    turns = TurnActivities(SliceRunner(gateway, checkpoints, parts.journal, parts.policies, load_task, committed))
+    leases = LeaseActivities(
+        Leasing(parts.world, reconciler, load_task, *place),
+        Sandboxing(parts.sandboxes, reconciler, parts.journal, parts.objects, load_task, *place),
     )
-    leases = LeaseActivities(Leasing(parts.world, reconciler, load_task, *place))
+    boxes = SandboxCloser(parts.sandboxes, reconciler, parts.objects)
     closing = ClosingActivities(
-        Closer(parts.world, reconciler, parts.journal, parts.objects, parts.policies, load_task),
+        Closer(parts.world, reconciler, gateway, boxes, parts.journal, parts.objects, parts.policies, load_task),
         Examiner(parts.objects, parts.records),
     )
-    upkeep = UpkeepActivities(parts.world, reconciler, parts.records, parts.chains, *place)
-    return [turns.run_slice, leases.lease, leases.release, closing.close, closing.grade, upkeep.inspect]
+    upkeep = UpkeepActivities(parts.world, parts.sandboxes, reconciler, parts.records, parts.chains, *place)
+    return [
+        *(turns.run_slice, leases.lease, leases.provision, leases.release),
+        *(closing.close, closing.grade, upkeep.inspect),
+    ]
 
 
 def worker_of(

@@ -1,4 +1,4 @@
-"""The episode: lease, turns in slices, then settle, seal, drain, collect, grade and give back.
+"""The episode: lease and provision, turns in slices, then settle, seal, drain, collect, grade and give back.
 
 An episode that fails is a recorded outcome, not a failed workflow. Every way out of the turns, a cancellation
 and our own errors included, leads through ``finish``; what this run cannot do itself (it was terminated, timed
@@ -17,12 +17,16 @@ from activities.leasing import LeaseActivities
 from activities.turns import TurnActivities
 from schemas.episode import End
 from schemas.message import Answer, Stop
-from schemas.slice import CallRef, Ending, LeaseRef, SliceReport, SliceRequest, Summary
-from schemas.start import Carried, EpisodeStart, LeaseOrder
+from schemas.sandbox import SandboxRef
+from schemas.slice import CallRef, Ending, LeaseRef, Restored, SliceReport, SliceRequest, Summary
+from schemas.start import Carried, EpisodeStart, LeaseOrder, ProvisionOrder
 from schemas.status import EpisodeStatus, Phase
 from workflows.cleanup import uninterruptible
 from workflows.finish import finish
 from workflows.options import slice_options, step_options
+
+MAX_LOSSES = 10
+"""Sandboxes of one episode that may be lost and made anew: past it the host, not the episode, is what is tried."""
 
 
 @workflow.defn(name="Episode")
@@ -35,6 +39,8 @@ class EpisodeWorkflow:
         self._start = start
         self._spec = start.spec
         self._lease: LeaseRef | None = carried.lease if carried else None
+        self._sandbox: SandboxRef | None = carried.sandbox if carried else None
+        self._restored: Restored | None = carried.restored if carried else None
         self._slice_no = carried.slice_no if carried else 0
         self._first_slice = self._slice_no
         self._turns = carried.turns if carried else 0
@@ -55,7 +61,7 @@ class EpisodeWorkflow:
     async def run(self, start: EpisodeStart) -> Summary:
         failure: BaseException | None = None
         try:
-            await self._lease_namespace()
+            await self._prepare()
             self._ending = await self._run_turns()
         except (Exception, asyncio.CancelledError) as error:
             failure = error
@@ -70,19 +76,59 @@ class EpisodeWorkflow:
             raise cancelled
         return summary
 
+    async def _prepare(self) -> None:
+        """Lease a namespace and provision a sandbox, at the same time.
+
+        A cancellation waits for what is being made: a lease or a sandbox that nobody knows would leak.
+        """
+        if self._lease is not None:
+            return
+        began = workflow.now()
+        prepared, hit = await uninterruptible(self._take_places())
+        self._timings["lease"] = (workflow.now() - began).total_seconds()
+        if hit is not None:
+            raise hit
+        for error in prepared.result():
+            raise error
+
+    async def _take_places(self) -> list[BaseException]:
+        """Take both, and keep whatever was taken; what went wrong."""
+        taken = await asyncio.gather(
+            self._lease_namespace(),
+            *((self._provision(1),) if self._spec.sandbox is not None else ()),
+            return_exceptions=True,
+        )
+        return [error for error in taken if error is not None]
+
     async def _lease_namespace(self) -> None:
-        """A cancellation waits for a lease that is being taken: a lease that nobody knows would leak."""
-        if self._lease is None:
-            began = workflow.now()
-            order = LeaseOrder(spec=self._spec, first_run_id=workflow.info().first_execution_run_id)
-            leased, hit = await uninterruptible(
-                workflow.execute_activity_method(LeaseActivities.lease, order, **step_options(self._start.tuning))
-            )
-            self._timings["lease"] = (workflow.now() - began).total_seconds()
-            self._lease = leased.result() if leased.exception() is None else None
-            if hit is not None:
-                raise hit
-            leased.result()
+        order = LeaseOrder(spec=self._spec, first_run_id=workflow.info().first_execution_run_id)
+        self._lease = await workflow.execute_activity_method(
+            LeaseActivities.lease, order, **step_options(self._start.tuning)
+        )
+
+    async def _provision(self, incarnation: int, open_turn: int | None = None) -> None:
+        """The first sandbox, or one in the place of one that was lost, with the files of its last checkpoint."""
+        first = incarnation == 1
+        order = ProvisionOrder(
+            spec=self._spec,
+            first_run_id=workflow.info().first_execution_run_id,
+            incarnation=incarnation,
+            generation=self._lease.generation if self._lease is not None and not first else 0,
+        )
+        made = await workflow.execute_activity_method(
+            LeaseActivities.provision, order, **step_options(self._start.tuning)
+        )
+        self._sandbox = made.sandbox
+        self._restored = None if first else Restored(from_turn=made.from_turn, open_turn=open_turn)
+
+    async def _replace_sandbox(self, open_turn: int | None) -> None:
+        """A cancellation waits for the new sandbox, as it does for the first."""
+        assert self._sandbox is not None
+        incarnation = self._sandbox.incarnation + 1
+        made, hit = await uninterruptible(self._provision(incarnation, open_turn))
+        if hit is not None:
+            raise hit
+        made.result()
 
     async def _run_turns(self) -> Ending:
         while True:
@@ -104,6 +150,10 @@ class EpisodeWorkflow:
                 self._waited = report.waiting_for
             elif report.reason == "question":
                 await self._ask(report.question)
+            elif report.reason == "lost":
+                if self._sandbox is not None and self._sandbox.incarnation > MAX_LOSSES:
+                    return Ending.of(End.ENVIRONMENT_ERROR, f"the sandbox was lost {MAX_LOSSES + 1} times")
+                await self._replace_sandbox(report.open_turn)
 
     async def _run_slice(self) -> SliceReport:
         lease, tuning = self._lease, self._start.tuning
@@ -120,10 +170,12 @@ class EpisodeWorkflow:
             answered=self._answered,
             answer=self._answer,
             waited=self._waited,
+            sandbox=self._sandbox,
+            restored=self._restored,
         )
         self._phase = "turns"
         self._slice_no += 1
-        self._answered, self._answer, self._waited = False, None, None
+        self._answered, self._answer, self._waited, self._restored = False, None, None, None
         self._slice = workflow.start_activity_method(
             TurnActivities.run_slice, request, **slice_options(request, tuning)
         )
@@ -170,6 +222,8 @@ class EpisodeWorkflow:
             turns=self._turns,
             used_s=self._used_s,
             timings=self._timings,
+            sandbox=self._sandbox,
+            restored=self._restored,
         )
         workflow.continue_as_new(self._start.model_copy(update={"carried": carried}))
 
@@ -194,6 +248,7 @@ class EpisodeWorkflow:
             self._start.tuning,
             settle=ending.end is not End.CANCELLED,
             timings=self._timings,
+            sandbox=self._sandbox,
         )
 
     @workflow.query

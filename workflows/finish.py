@@ -10,6 +10,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from activities.closing import ClosingActivities
 from activities.leasing import LeaseActivities
 from schemas.episode import EpisodeSpec
+from schemas.sandbox import SandboxRef
 from schemas.slice import (
     MAX_REASON,
     CloseReport,
@@ -34,22 +35,25 @@ async def finish(
     *,
     settle: bool,
     timings: dict[str, float],
+    sandbox: SandboxRef | None = None,
 ) -> Summary:
     """Close the lease, then grade and record the outcome while the namespace is given back.
 
     Each step is tried on its own, and an error of one does not keep the others from happening. A namespace that
-    could not be closed is quarantined; a lease that could not be given back stays the janitor's.
+    could not be closed is quarantined; a lease or a sandbox that could not be given back stays the janitor's.
     """
     errors: list[Exception] = []
     began = workflow.now()
-    closed = await _kept(errors, _close(spec, lease, ending, tuning, settle)) if lease else None
+    close = CloseRequest(spec=spec, lease=lease, ending=ending, settle=settle, sandbox=sandbox) if lease else None
+    closed = await _kept(errors, _close(close, tuning)) if close else None
     unfit = _unfit(closed, errors)
     timings = {**timings, "close": (workflow.now() - began).total_seconds()}
     trace = closed.trace if closed else None
+    release = ReleaseRequest(lease=lease, sandbox=sandbox, quarantine=unfit)
     request = GradeRequest(spec=spec, ending=ending, trace=trace, timings=timings)
     grading = workflow.execute_activity_method(ClosingActivities.grade, request, **step_options(tuning))
     summary, _ = await asyncio.gather(
-        _kept(errors, grading), _kept(errors, _release(lease, unfit, tuning)) if lease else _nothing()
+        _kept(errors, grading), _kept(errors, _release(release, tuning)) if lease or sandbox else _nothing()
     )
     if summary is None:
         raise ApplicationError(f"no outcome was recorded: {_cause(errors[0])}") from errors[0]
@@ -58,10 +62,7 @@ async def finish(
     return summary
 
 
-def _close(
-    spec: EpisodeSpec, lease: LeaseRef, ending: Ending, tuning: Tuning, settle: bool
-) -> Awaitable[CloseReport]:
-    request = CloseRequest(spec=spec, lease=lease, ending=ending, settle=settle)
+def _close(request: CloseRequest, tuning: Tuning) -> Awaitable[CloseReport]:
     return workflow.execute_activity_method(ClosingActivities.close, request, **step_options(tuning))
 
 
@@ -72,8 +73,7 @@ def _unfit(closed: CloseReport | None, errors: list[Exception]) -> str:
     return f"{closed.unknown} outcomes are unknown" if closed.unknown else ""
 
 
-def _release(lease: LeaseRef, quarantine: str, tuning: Tuning) -> Awaitable[bool]:
-    request = ReleaseRequest(lease=lease, quarantine=quarantine)
+def _release(request: ReleaseRequest, tuning: Tuning) -> Awaitable[bool]:
     return workflow.execute_activity_method(LeaseActivities.release, request, **step_options(tuning))
 
 

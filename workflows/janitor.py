@@ -61,5 +61,11 @@ class ReclaimWorkflow:
     @workflow.run
     async def run(self, abandoned: Abandoned) -> Summary:
         return await finish(
-            abandoned.spec, abandoned.lease, abandoned.ending, abandoned.tuning, settle=False, timings={}
+            abandoned.spec,
+            abandoned.lease,
+            abandoned.ending,
+            abandoned.tuning,
+            settle=False,
+            timings={},
+            sandbox=abandoned.sandbox,
         )

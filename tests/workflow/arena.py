@@ -29,6 +29,7 @@ from tiltyard.testing.memory_journal import MemoryJournal
 from tiltyard.testing.memory_objects import MemoryObjects
 from tiltyard.testing.memory_policies import Act, MemoryPolicies
 from tiltyard.testing.memory_records import MemoryRecords
+from tiltyard.testing.memory_sandboxes import MemorySandboxes
 from tiltyard.testing.memory_worlds import MemoryWorlds
 from tiltyard.testing.tally_world import TALLY
 from tiltyard.trace import unpack
@@ -85,11 +86,18 @@ class Arena:
     journal: MemoryJournal = field(default_factory=MemoryJournal)
     records: MemoryRecords = field(default_factory=MemoryRecords)
     objects: MemoryObjects = field(default_factory=MemoryObjects)
+    sandboxes: MemorySandboxes = field(default_factory=MemorySandboxes)
 
     @property
     def parts(self) -> Parts:
         return Parts(
-            self.world, self.journal, self.records, self.objects, self.policies, TemporalChains(self.client)
+            self.world,
+            self.journal,
+            self.records,
+            self.objects,
+            self.policies,
+            TemporalChains(self.client),
+            self.sandboxes,
         )
 
     @property
@@ -108,6 +116,7 @@ class Arena:
             policy=PolicySpec(target=policy),
             seed=seed,
             limits=task.limits,
+            sandbox="bubblewrap" if task.needs_sandbox else None,
         )
         await self.records.plan([spec])
         return spec

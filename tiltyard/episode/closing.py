@@ -1,16 +1,20 @@
 """The end of an episode: settle, seal, drain, collect. Each step may be repeated."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from schemas.evidence import Evidence, Reading
+from schemas.episode import End
+from schemas.evidence import Evidence, Reading, SandboxEvidence
 from schemas.journal import TurnRecord
-from schemas.slice import CloseReport, CloseRequest
+from schemas.slice import CloseReport, CloseRequest, Ending
 from schemas.task import WAIT, Task
-from schemas.world import TOO_MANY_JOBS, DeliveryRequest, Facts
+from schemas.world import TOO_MANY_JOBS, DeliveryRequest, DrainReport, Facts
+from tiltyard.episode.collecting import SandboxCloser
 from tiltyard.episode.delivery import Reconciler, delivery_id
-from tiltyard.errors import Fenced, NotSettled
-from tiltyard.ports import Journal, Objects, Policies, World
+from tiltyard.episode.gateway import Clocks, Gateway
+from tiltyard.episode.progress import Progress
+from tiltyard.errors import Fenced, NotSettled, SandboxLost
+from tiltyard.ports import Ended, Journal, Objects, Policies, World
+from tiltyard.sandbox.tools import is_command
 from tiltyard.trace import Trace, pack
 
 
@@ -21,6 +25,8 @@ class Closer:
         self,
         world: World,
         reconciler: Reconciler,
+        gateway: Gateway,
+        sandboxes: SandboxCloser,
         journal: Journal,
         objects: Objects,
         policies: Policies,
@@ -28,6 +34,8 @@ class Closer:
     ) -> None:
         self._world = world
         self._reconciler = reconciler
+        self._gateway = gateway
+        self._sandboxes = sandboxes
         self._journal = journal
         self._objects = objects
         self._policies = policies
@@ -36,36 +44,52 @@ class Closer:
     async def close(self, request: CloseRequest) -> CloseReport:
         """Settle, seal, drain and collect. A repeat goes on where it stopped.
 
-        Raises ``WorldUnreachable`` and ``NotSettled``.
+        Raises ``WorldUnreachable``, ``SandboxUnreachable`` and ``NotSettled``.
         """
         task = await self._load_task(request.spec.task_digest)
         episode_id = request.spec.episode_id
-        namespace, generation = request.lease.namespace, request.lease.generation
         ended = await self._policies.close(episode_id)
-        await self._journal.close(episode_id, generation)
+        await self._journal.close(episode_id, request.lease.generation)
+        turns = await self._journal.read(episode_id, request.lease.generation)
+        ending, sandbox = await self._close_sandbox(request, task)
+        facts, drain = await self._close_world(request, task, Progress(task, turns).clocks)
+        readings = read_in_flight(task, turns, facts, sandbox, episode_id)
+        evidence = Evidence(
+            spec=request.spec,
+            ending=ending,
+            turns=turns,
+            facts=facts,
+            drain=_whole_drain(drain, ended, sandbox),
+            in_flight={sent: reading for sent, (reading, _) in readings.items()},
+            sandbox=sandbox,
+        )
+        tools = await self._gateway.tools(task)
+        name = await self._objects.put(pack(Trace(task, tools, evidence)))
+        unknown = sum(reading == "unknown" and in_world for reading, in_world in readings.values())
+        return CloseReport(trace=name, unknown=unknown)
+
+    async def _close_sandbox(self, request: CloseRequest, task: Task) -> tuple[Ending, SandboxEvidence | None]:
+        """How the episode ended, and the sandbox's evidence. Without it nothing can be said of the policy."""
+        if request.sandbox is None or task.sandbox is None:
+            return request.ending, None
+        try:
+            return request.ending, await self._sandboxes.close(request.sandbox, task.sandbox, request.settle)
+        except SandboxLost as error:
+            if request.ending.end in (End.CANCELLED, End.TERMINATED, End.ENVIRONMENT_ERROR):
+                return request.ending, None
+            return Ending.of(End.ENVIRONMENT_ERROR, f"lost before its files were collected: {error}"), None
+
+    async def _close_world(self, request: CloseRequest, task: Task, clocks: Clocks) -> tuple[Facts, DrainReport]:
+        namespace, generation = request.lease.namespace, request.lease.generation
         if request.settle and task.settle.limit_s:
-            await self._settle(request, task.settle.limit_s)
+            await self._settle(request, task.settle.limit_s, clocks)
         reach = self._reconciler.until_reply
         await reach(lambda: self._world.seal(namespace, generation))
         drain = await reach(lambda: self._world.drain(namespace, generation))
-        facts, turns, tools = await asyncio.gather(
-            reach(lambda: self._world.facts(namespace, generation, task.fact_collections)),
-            self._journal.read(episode_id, generation),
-            reach(lambda: self._world.describe(task.world)),
-        )
-        readings = read_in_flight(turns, facts, episode_id)
-        evidence = Evidence(
-            spec=request.spec,
-            ending=request.ending,
-            turns=turns,
-            facts=facts,
-            drain=drain.model_copy(update={"processes_found": ended.found, "ended_by_kill": ended.killed}),
-            in_flight=readings,
-        )
-        name = await self._objects.put(pack(Trace(task, tools, evidence)))
-        return CloseReport(trace=name, unknown=sum(reading == "unknown" for reading in readings.values()))
+        facts = await reach(lambda: self._world.facts(namespace, generation, task.fact_collections))
+        return facts, drain
 
-    async def _settle(self, request: CloseRequest, limit_s: int) -> None:
+    async def _settle(self, request: CloseRequest, limit_s: int, clocks: Clocks) -> None:
         """Let background work come due. The clock is moved by a delivery of the harness, so it moves once."""
         settle = DeliveryRequest(
             namespace=request.lease.namespace,
@@ -73,6 +97,7 @@ class Closer:
             delivery_id=delivery_id(request.spec.episode_id, request.lease.generation, "settle", 0),
             tool=WAIT,
             arguments={"seconds": limit_s},
+            elsewhere_s=clocks.elsewhere_s,
         )
         try:
             reply, _ = await self._reconciler.deliver(settle)
@@ -82,19 +107,51 @@ class Closer:
             raise NotSettled(f"the wait before the seal was refused: {reply.shown.code}: {reply.shown.message}")
 
 
-def read_in_flight(turns: Sequence[TurnRecord], facts: Facts, episode_id: str) -> dict[str, Reading]:
-    """How the calls of the turn that was open at the seal are read (I2).
+def _whole_drain(world: DrainReport, policy: Ended, sandbox: SandboxEvidence | None) -> DrainReport:
+    """What was found and ended anywhere: in the world, of the policy, in the sandbox."""
+    found = {"processes_found": policy.found, "ended_by_kill": policy.killed}
+    if sandbox is not None:
+        drain = sandbox.facts.drain
+        found = {
+            "processes_found": policy.found + drain.found,
+            "ended_by_term": drain.ended_by_term,
+            "ended_by_kill": policy.killed + drain.ended_by_kill,
+            "late_writes": world.late_writes + drain.refused,
+            "empty": world.empty and drain.empty,
+        }
+    return world.model_copy(update=found)
+
+
+def read_in_flight(
+    task: Task, turns: Sequence[TurnRecord], facts: Facts, sandbox: SandboxEvidence | None, episode_id: str
+) -> dict[str, tuple[Reading, bool]]:
+    """How the calls of the turn that was open at the seal are read (I2), and whether each was one of the world.
 
     A sealed world has either recorded a delivery, or never will. A record without an outcome is a ``wait``
-    whose jobs are in the ledger one by one; of any other tool it is unknown.
+    whose jobs are in the ledger one by one; of any other tool it is unknown. A command that had started and not
+    ended is unknown, and so is every one of a sandbox that was lost.
     """
     if not turns or turns[-1].observations is not None:
         return {}
-    records = {record.delivery_id: record for record in facts.deliveries}
-    readings: dict[str, Reading] = {}
-    for index in range(len(turns[-1].decision.calls)):
+    in_world = _world_readings(facts)
+    commands = None if sandbox is None else _command_readings(sandbox)
+    readings: dict[str, tuple[Reading, bool]] = {}
+    for index, call in enumerate(turns[-1].decision.calls):
         sent = delivery_id(episode_id, facts.generation, turns[-1].turn, index)
-        record = records.get(sent)
-        known = record is not None and (record.reply is not None or record.tool == WAIT)
-        readings[sent] = "absent" if record is None else "committed" if known else "unknown"
+        if not is_command(task, call.tool):
+            readings[sent] = (in_world.get(sent, "absent"), True)
+        else:
+            readings[sent] = ("unknown" if commands is None else commands.get(sent, "absent"), False)
     return readings
+
+
+def _world_readings(facts: Facts) -> Mapping[str, Reading]:
+    known = {record.delivery_id: record.reply is not None or record.tool == WAIT for record in facts.deliveries}
+    return {sent: "committed" if outcome else "unknown" for sent, outcome in known.items()}
+
+
+def _command_readings(sandbox: SandboxEvidence) -> Mapping[str, Reading]:
+    return {
+        command.op_id: "committed" if command.ended else "unknown" if command.started else "absent"
+        for command in sandbox.facts.commands
+    }

@@ -9,7 +9,7 @@ from typing import TypeVar
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from schemas.world import DeliveryReply, DeliveryRequest
-from tiltyard.errors import WorldUnreachable
+from tiltyard.errors import SandboxUnreachable, WorldUnreachable
 from tiltyard.ports import World
 
 ResultT = TypeVar("ResultT")
@@ -18,6 +18,10 @@ ResultT = TypeVar("ResultT")
 def delivery_id(episode_id: str, generation: int, turn: int | str, call: int) -> str:
     """The harness's identity for one tool call; every retry of the harness uses it again."""
     return f"{episode_id}/{generation}/{turn}/{call}"
+
+
+AWAY = (WorldUnreachable, SandboxUnreachable)
+"""No answer: the outcome is open, and the same request may be sent again."""
 
 
 class Reconciler:
@@ -36,21 +40,29 @@ class Reconciler:
 
         Raises ``LateWrite``, ``DeliveryConflict``, and ``WorldUnreachable`` past the deadline.
         """
+        return await self.timed(lambda: self._world.call(request))
+
+    async def timed(
+        self, attempt: Callable[[], Awaitable[ResultT]], lasts: timedelta = timedelta()
+    ) -> tuple[ResultT, float]:
+        """(the answer, seconds that were lost before the attempt that brought it)."""
         began = asked = time.monotonic()
 
-        async def attempt() -> DeliveryReply:
+        async def stamped() -> ResultT:
             nonlocal asked
             asked = time.monotonic()
-            return await self._world.call(request)
+            return await attempt()
 
-        return await self.until_reply(attempt), asked - began
+        return await self.until_reply(stamped, lasts), asked - began
 
-    async def until_reply(self, attempt: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        """Repeat an idempotent attempt while the world is out of reach."""
+    async def until_reply(
+        self, attempt: Callable[[], Awaitable[ResultT]], lasts: timedelta = timedelta()
+    ) -> ResultT:
+        """Repeat an idempotent attempt while there is no answer. ``lasts`` is how long the work itself may take."""
         async for retry in AsyncRetrying(
-            retry=retry_if_exception_type(WorldUnreachable),
+            retry=retry_if_exception_type(AWAY),
             wait=wait_random_exponential(multiplier=0.05, max=2),
-            stop=stop_after_delay(self._deadline),
+            stop=stop_after_delay(self._deadline + lasts),
             sleep=asyncio.sleep,
             reraise=True,
         ):

@@ -7,7 +7,7 @@ from schemas.evidence import Evidence
 from schemas.grade import Grade
 from schemas.slice import Ending, GradeRequest, Summary
 from schemas.task import Task
-from schemas.tool import ToolSpec
+from schemas.tool import ToolSpec, tools_digest
 from tiltyard.errors import GraderFailed
 from tiltyard.graders import count, grade_episode
 from tiltyard.ports import Objects, Records
@@ -62,13 +62,14 @@ def examine(task: Task, evidence: Evidence, tools: tuple[ToolSpec, ...]) -> Epis
         drain=evidence.drain,
         counts=count(facts, evidence.turns, task.limits.tool_calls),
         digests=Digests(
-            trace=trace_digest(task, facts, evidence.turns, ending.end),
-            tools=facts.tools_digest,
+            trace=trace_digest(task, facts, evidence.turns, ending.end, evidence.sandbox),
+            tools=facts.tools_digest if task.sandbox is None else tools_digest(tools),
             graders=grade.graders_digest,
             task=spec.task_digest,
             policy=spec.policy.digest,
             template=facts.template_digest,
         ),
+        sandbox=spec.sandbox,
         answer=next((turn.decision.submit for turn in reversed(evidence.turns)), None),
     )
 
@@ -91,5 +92,6 @@ def without_evidence(spec: EpisodeSpec, ending: Ending) -> EpisodeResult:
         end=ending.end,
         validity=Validity.ENVIRONMENT if validity is Validity.VALID else validity,
         reason=ending.reason or "no evidence could be collected",
+        sandbox=spec.sandbox,
         digests=Digests(task=spec.task_digest, policy=spec.policy.digest),
     )

@@ -8,6 +8,7 @@ from schemas.task import Task
 from schemas.world import LeaseRequest, Owner
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.ports import World
+from tiltyard.sandbox.tools import world_tools
 
 
 class Leasing:
@@ -44,7 +45,7 @@ class Leasing:
             episode_id=order.spec.episode_id,
             world=task.world,
             template=task.template,
-            tools=task.tools,
+            tools=world_tools(task),
             faults=task.faults,
             seed=order.spec.seed,
         )
@@ -54,7 +55,7 @@ class Leasing:
     async def release(self, request: ReleaseRequest) -> bool:
         """Recycle, or seal and quarantine where a reason is given; both name the generation that they mean."""
         lease = request.lease
-        if lease is None:
+        if lease is None:  # there is a sandbox only
             return True
         if request.quarantine:
             await self._reconciler.until_reply(lambda: self._world.seal(lease.namespace, lease.generation))

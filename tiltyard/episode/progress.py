@@ -10,10 +10,15 @@ from schemas.observation import Observation
 from schemas.task import Task
 from schemas.tool import ToolSpec
 from schemas.view import Budgets, Turn, View
+from tiltyard.episode.gateway import Clocks, after_command
 from tiltyard.graders.counts import calls_made
+from tiltyard.sandbox.tools import is_command
 
 MAX_CODE = 200
 """Characters of an observation's code. It is a short word, unless a world or a task file makes it long."""
+
+OVER_BUDGET = "budget_exhausted"
+"""The code of a call that was not made, because no tool calls were left."""
 
 STALL_CALLS = 5
 """Calls of one tool with unchanged arguments, one after the other, that make a stall."""
@@ -29,7 +34,7 @@ class Progress:
         self._last_was_extra = False
         self._last_calls: deque[Call] = deque(maxlen=STALL_CALLS)
         self._memo: JsonValue = None
-        self.now_s = 0
+        self.clocks = Clocks()
         for turn in turns:
             self.add(turn)
 
@@ -47,7 +52,16 @@ class Progress:
         self._asked += decision.ask is not None
         self._last_calls.extend(decision.calls)
         self._memo = decision.memo
-        self.now_s = turn.now_s
+        elsewhere = self.clocks
+        for call, shown_of_it in zip(decision.calls, turn.observations or (), strict=False):
+            if is_command(self._task, call.tool) and shown_of_it.code != OVER_BUDGET:
+                elsewhere = after_command(elsewhere, call.tool)
+        self.clocks = Clocks(turn.now_s, elsewhere.elsewhere_s)
+
+    @property
+    def now_s(self) -> int:
+        """Virtual time after the last turn."""
+        return self.clocks.now_s
 
     @property
     def last(self) -> Decision | None:

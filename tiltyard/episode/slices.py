@@ -6,6 +6,7 @@ same delivery ids; a policy is never asked twice for a turn whose decision is jo
 """
 
 import asyncio
+import itertools
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -14,23 +15,26 @@ from schemas.decision import Call, Decision
 from schemas.episode import End
 from schemas.journal import TurnRecord, Writer
 from schemas.observation import Observation
-from schemas.slice import MAX_REASON, CallRef, Ending, SliceReport, SliceRequest
+from schemas.slice import MAX_REASON, CallRef, Ending, Restored, SliceReport, SliceRequest
 from schemas.span import LONGEST_S
 from schemas.task import WAIT, Task
 from schemas.tool import ToolSpec
-from schemas.world import DeliveryRequest
 from tiltyard.episode.decisions import recordable
-from tiltyard.episode.delivery import Reconciler, delivery_id
-from tiltyard.episode.progress import Progress, clip
+from tiltyard.episode.delivery import delivery_id
+from tiltyard.episode.gateway import Clocks, Gateway, Place, after_command
+from tiltyard.episode.progress import OVER_BUDGET, Progress, clip
+from tiltyard.episode.sandboxing import Checkpoints
 from tiltyard.errors import (
-    BadInput,
     DeliveryConflict,
     EnvironmentFailed,
     NotPristine,
     PolicyFailed,
+    SandboxLost,
+    SandboxUnreachable,
     WorldUnreachable,
 )
-from tiltyard.ports import Journal, OpenPolicy, Policies, World
+from tiltyard.ports import Journal, OpenPolicy, Policies
+from tiltyard.sandbox.tools import is_command
 
 Committed = Callable[[str], None]
 """Told the episode's id after a call took effect and before anything of it is journalled; used by drills."""
@@ -51,6 +55,11 @@ class _Slice:
     added: int = 0
     noticed: bool = False
     answered: bool = False
+    unsaved: bool = False
+
+    @property
+    def place(self) -> Place:
+        return Place(self.task, self.request.lease, self.request.sandbox)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -76,15 +85,15 @@ class SliceRunner:
 
     def __init__(
         self,
-        world: World,
-        reconciler: Reconciler,
+        gateway: Gateway,
+        checkpoints: Checkpoints,
         journal: Journal,
         policies: Policies,
         load_task: Callable[[str], Awaitable[Task]],
         committed: Committed = lambda episode_id: None,
     ) -> None:
-        self._world = world
-        self._reconciler = reconciler
+        self._gateway = gateway
+        self._checkpoints = checkpoints
         self._journal = journal
         self._policies = policies
         self._load_task = load_task
@@ -103,7 +112,11 @@ class SliceRunner:
             policy = await self._policies.open(spec.episode_id, spec, task)
             now.began = time.monotonic()
             report = await self._loop(now, policy)
-        except (WorldUnreachable, DeliveryConflict, NotPristine) as error:
+            if report.reason != "end":
+                await self._checkpoint(now)
+        except SandboxLost as error:
+            report = _lost(now, error)
+        except (WorldUnreachable, SandboxUnreachable, DeliveryConflict, NotPristine) as error:
             report = _ended(now, Ending.of(End.ENVIRONMENT_ERROR, str(error)))
         except PolicyFailed as error:
             report = _ended(now, Ending.of(End.POLICY_ERROR, str(error)))
@@ -112,7 +125,7 @@ class SliceRunner:
         return report
 
     async def _offered(self, task: Task) -> tuple[ToolSpec, ...]:
-        tools = await self._reconciler.until_reply(lambda: self._world.describe(task.world))
+        tools = await self._gateway.tools(task)
         return tuple(tool for tool in tools if not task.tools or tool.name in task.tools)
 
     async def _loop(self, now: _Slice, policy: OpenPolicy) -> SliceReport:
@@ -155,7 +168,7 @@ class SliceRunner:
     async def _finish_turn(self, now: _Slice, record: TurnRecord) -> SliceReport | None:
         """Carry out the open turn and journal what it was answered; a report when the workflow is needed."""
         observations: tuple[Observation, ...] = ()
-        now_s, faults = now.progress.now_s, []
+        clocks, faults = now.progress.clocks, []
         if record.decision.ask is not None:
             observation = _answer(now, record.decision.ask)
             if observation is None:
@@ -165,40 +178,48 @@ class SliceRunner:
             wait_s = _real_wait_s(now, CallRef(turn=record.turn, call=index), call)
             if wait_s:
                 return _report(now, "wait", wait_s=wait_s, waiting_for=CallRef(turn=record.turn, call=index))
-            observation, fault, now_s = await self._call(now, record, index, call, now_s)
+            observation, fault, clocks = await self._call(now, record, index, call, clocks)
             observations += (observation,)
             faults += [fault] if fault else []
-        await self._journal.observe(*now.key, now.writer, record.turn, observations, tuple(faults), now_s)
-        answered = {"observations": observations, "faults": tuple(faults), "now_s": now_s}
+        await self._journal.observe(*now.key, now.writer, record.turn, observations, tuple(faults), clocks.now_s)
+        answered = {"observations": observations, "faults": tuple(faults), "now_s": clocks.now_s}
         now.progress.add(record.model_copy(update=answered))
         now.open = None
         return None
 
     async def _call(
-        self, now: _Slice, record: TurnRecord, index: int, call: Call, now_s: int
-    ) -> tuple[Observation, str, int]:
-        """(what the policy is shown, the planned fault that fired, the world's clock)."""
+        self, now: _Slice, record: TurnRecord, index: int, call: Call, clocks: Clocks
+    ) -> tuple[Observation, str, Clocks]:
+        """(what the policy is shown, the planned fault that fired, the clocks after it)."""
         if now.progress.left().tool_calls <= index:
-            return _refused(call, "budget_exhausted", "no tool calls are left"), "", now_s
-        request = DeliveryRequest(
-            namespace=now.request.lease.namespace,
-            generation=now.request.lease.generation,
-            delivery_id=delivery_id(*now.key, record.turn, index),
-            tool=call.tool,
-            arguments=call.arguments,
-        )
-        try:
-            reply, outage_s = await self._reconciler.deliver(request)
-            now.outage_s += outage_s
-        except BadInput as error:  # arguments that no world can record: the agent's mistake, and nothing happened
-            return _refused(call, "bad_arguments", str(error)), "", now_s
-        if reply.committed:
+            return _refused(call, OVER_BUDGET, "no tool calls are left"), "", clocks
+        restored = now.request.restored
+        if is_command(now.task, call.tool):
+            if restored is not None and restored.open_turn == record.turn:
+                return _refused(call, "sandbox_lost", _of_loss(restored)), "", after_command(clocks, call.tool)
+            now.unsaved = True
+        answered = await self._gateway.call(now.place, delivery_id(*now.key, record.turn, index), call, clocks)
+        now.outage_s += answered.outage_s
+        if answered.committed:
             self._committed(now.request.spec.episode_id)
-        shown = reply.shown
+        shown = answered.shown
         observation = Observation(
             tool=call.tool, status=shown.status, content=shown.content, code=shown.code, message=shown.message
         )
-        return clip(observation, now.task.limits.observation_bytes), reply.fault, reply.now_s
+        return clip(observation, now.task.limits.observation_bytes), answered.fault, answered.clocks
+
+    async def _checkpoint(self, now: _Slice) -> None:
+        """Keep the sandbox's files as they are after the last turn, where a command may have changed them.
+
+        Of a turn that waits for the workflow it makes none, once it may have run commands of its own.
+        """
+        sandbox, plan = now.request.sandbox, now.task.sandbox
+        if not now.unsaved or not now.progress or sandbox is None or plan is None:
+            return
+        if now.open is not None and any(is_command(now.task, call.tool) for call in now.open.decision.calls):
+            return
+        name = await self._checkpoints.save(sandbox, plan)
+        await self._journal.checkpoint(*now.key, now.writer, len(now.progress) - 1, name)
 
 
 def _begun(request: SliceRequest, writer: Writer, task: Task, turns: Sequence[TurnRecord]) -> _Slice:
@@ -213,7 +234,14 @@ def _begun(request: SliceRequest, writer: Writer, task: Task, turns: Sequence[Tu
         began=time.monotonic(),
         noticed=request.noticed,
         answered=request.answered,
+        unsaved=_has_unsaved(task, turns),
     )
+
+
+def _has_unsaved(task: Task, turns: Sequence[TurnRecord]) -> bool:
+    """Whether commands have run since the last checkpoint: an earlier attempt may not have come to make one."""
+    since = itertools.takewhile(lambda turn: not turn.checkpoint, reversed(turns))
+    return any(is_command(task, call.tool) for turn in since for call in turn.decision.calls)
 
 
 def _ending(now: _Slice) -> Ending | None:
@@ -238,7 +266,27 @@ def _notice(now: _Slice) -> str:
     if not notice and now.wall_left_s <= _last_turn_s(now.task):
         now.noticed = True
         notice = f"About {max(1, int(now.wall_left_s))} s are left: this is your last turn."
+    restored = now.request.restored
+    if restored is not None and not now.added:
+        notice = f"{_of_loss(restored)} {notice}".strip()
     return notice
+
+
+def _of_loss(restored: Restored) -> str:
+    """What the policy is told of a sandbox that was lost."""
+    files = "before the first turn" if restored.from_turn is None else f"after turn {restored.from_turn}"
+    return (
+        "The sandbox was lost with its processes and has been made anew: its files are as they were "
+        f"{files}. What a command that was under way did is unknown; it is not run again."
+    )
+
+
+def _lost(now: _Slice, error: SandboxLost) -> SliceReport:
+    """A lost sandbox ends the episode, or asks the workflow for a new one, as the task says."""
+    plan = now.task.sandbox
+    if plan is None or plan.on_loss == "environment_error":
+        return _ended(now, Ending.of(End.ENVIRONMENT_ERROR, str(error)))
+    return _report(now, "lost", open_turn=now.open.turn if now.open is not None else None)
 
 
 def _refused(call: Call, code: str, message: str) -> Observation:

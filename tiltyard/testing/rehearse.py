@@ -8,20 +8,25 @@ from datetime import timedelta
 
 from schemas.episode import EpisodeSpec, PolicySpec
 from schemas.evidence import Evidence
+from schemas.sandbox import DriverName, SandboxRef
 from schemas.slice import CloseRequest, Ending, LeaseRef, ReleaseRequest, SliceReport, SliceRequest
-from schemas.start import LeaseOrder
+from schemas.start import LeaseOrder, ProvisionOrder
 from schemas.task import Task
 from tiltyard.episode.closing import Closer
+from tiltyard.episode.collecting import SandboxCloser
 from tiltyard.episode.delivery import Reconciler
+from tiltyard.episode.gateway import Gateway
 from tiltyard.episode.leasing import Leasing
+from tiltyard.episode.sandboxing import Checkpoints, Sandboxing
 from tiltyard.episode.slices import SliceRunner
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.errors import EnvironmentFailed
-from tiltyard.ports import NONE_ENDED, Ended, Policy
+from tiltyard.ports import NONE_ENDED, Ended, Policy, Sandboxes
 from tiltyard.testing.local_world import LocalWorld
 from tiltyard.testing.memory_journal import MemoryJournal
 from tiltyard.testing.memory_objects import MemoryObjects
 from tiltyard.testing.memory_policies import MemoryPolicies
+from tiltyard.testing.memory_sandboxes import MemorySandboxes
 from tiltyard.trace import unpack
 from tiltyard.worlds.engine import Engine
 
@@ -35,15 +40,18 @@ async def rehearse(
     name: str = "rehearsed",
     recycle: bool = True,
     ended: Ended = NONE_ENDED,
+    sandboxes: Sandboxes | None = None,
+    driver: DriverName = "bubblewrap",
 ) -> Evidence:
     """Play ``task`` to its end, seal, drain, and give what graders judge by.
 
     ``name`` becomes the policy's name and the episode's id. A question that the task has no answer for stays
     unanswered, and no wait takes real time. The namespace is recycled, or left as it is for a closer look.
-    ``ended`` is what the policy is said to have left of processes.
+    ``ended`` is what the policy is said to have left of processes. Commands run in ``sandboxes`` under ``driver``;
+    without any, in a little shell in memory.
     Raises ``EnvironmentFailed`` when it is not pristine afterwards.
     """
-    rehearsal = _Rehearsal(task, policy, engine, name, ended)
+    rehearsal = _Rehearsal(task, policy, engine, name, ended, sandboxes or MemorySandboxes())
     spec = EpisodeSpec(
         episode_id=name,
         task_id=task.id,
@@ -52,11 +60,15 @@ async def rehearse(
         policy=PolicySpec(target=name),
         seed=seed,
         limits=task.limits,
+        sandbox=driver if task.needs_sandbox else None,
     )
     lease = await rehearsal.leasing.lease(LeaseOrder(spec=spec, first_run_id=name), name)
-    ending = await rehearsal.play(spec, lease)
-    closed = await rehearsal.closer.close(CloseRequest(spec=spec, lease=lease, ending=ending))
+    sandbox = await rehearsal.provision(spec)
+    ending = await rehearsal.play(spec, lease, sandbox)
+    closed = await rehearsal.closer.close(CloseRequest(spec=spec, lease=lease, ending=ending, sandbox=sandbox))
     evidence = unpack(await rehearsal.objects.get(closed.trace)).evidence
+    if sandbox is not None:
+        await rehearsal.sandboxing.release(sandbox)
     if recycle and not await rehearsal.leasing.release(ReleaseRequest(lease=lease)):
         raise EnvironmentFailed(f"the namespace of {name} was quarantined")
     return evidence
@@ -65,17 +77,31 @@ async def rehearse(
 class _Rehearsal:
     """The pieces of an episode, put together over one engine."""
 
-    def __init__(self, task: Task, policy: Policy, engine: Engine, name: str, ended: Ended) -> None:
+    def __init__(
+        self, task: Task, policy: Policy, engine: Engine, name: str, ended: Ended, sandboxes: Sandboxes
+    ) -> None:
         world, journal, self.objects = LocalWorld(engine), MemoryJournal(), MemoryObjects()
         policies = MemoryPolicies({name: policy.act}, ended)
         reconciler = Reconciler(world, timedelta(seconds=5))
         self.shelf = TaskShelf(self.objects)
         self.leasing = Leasing(world, reconciler, self.shelf.load, "rehearsal", "rehearsal")
-        self.runner = SliceRunner(world, reconciler, journal, policies, self.shelf.load)
-        self.closer = Closer(world, reconciler, journal, self.objects, policies, self.shelf.load)
+        gateway = Gateway(world, reconciler, sandboxes)
+        checkpoints = Checkpoints(sandboxes, reconciler, self.objects)
+        self.sandboxing = Sandboxing(
+            sandboxes, reconciler, journal, self.objects, self.shelf.load, "rehearsal", "rehearsal"
+        )
+        self.runner = SliceRunner(gateway, checkpoints, journal, policies, self.shelf.load)
+        boxes = SandboxCloser(sandboxes, reconciler, self.objects)
+        self.closer = Closer(world, reconciler, gateway, boxes, journal, self.objects, policies, self.shelf.load)
         self._wall_s = task.limits.wall_s
 
-    async def play(self, spec: EpisodeSpec, lease: LeaseRef) -> Ending:
+    async def provision(self, spec: EpisodeSpec) -> SandboxRef | None:
+        if spec.sandbox is None:
+            return None
+        order = ProvisionOrder(spec=spec, first_run_id=spec.episode_id)
+        return (await self.sandboxing.provision(order, spec.episode_id)).sandbox
+
+    async def play(self, spec: EpisodeSpec, lease: LeaseRef, sandbox: SandboxRef | None) -> Ending:
         """Slices until the end. Nobody answers questions here, and nobody sleeps."""
         request = SliceRequest(
             spec=spec,
@@ -84,6 +110,7 @@ class _Rehearsal:
             slice_no=0,
             seconds=self._wall_s,
             wall_left_s=self._wall_s,
+            sandbox=sandbox,
         )
         report = await self.runner.run(request, "only")
         while report.ending is None:

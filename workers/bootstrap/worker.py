@@ -14,6 +14,7 @@ from infra.stores.records import SqlRecords
 from tiltyard.policies.catalogue import open_script, shipped
 from tiltyard.ports import World
 from tiltyard.testing.lossy_world import LossyWorld, Rates
+from tiltyard.testing.memory_sandboxes import MemorySandboxes
 from workers.assembly import Parts
 from workers.bootstrap.objects import open_objects
 from workers.chains import TemporalChains
@@ -34,6 +35,7 @@ async def open_parts(settings: Settings, client: Client, *, adopts: bool = False
                     objects=objects,
                     policies=policies,
                     chains=TemporalChains(client),
+                    sandboxes=MemorySandboxes(),
                 )
             finally:
                 await policies.aclose()

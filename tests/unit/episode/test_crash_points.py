@@ -17,8 +17,11 @@ from schemas.start import LeaseOrder
 from schemas.task import Reference, Settle, Step, Task
 from schemas.view import View
 from tiltyard.episode.closing import Closer
+from tiltyard.episode.collecting import SandboxCloser
 from tiltyard.episode.delivery import Reconciler
+from tiltyard.episode.gateway import Gateway
 from tiltyard.episode.leasing import Leasing
+from tiltyard.episode.sandboxing import Checkpoints
 from tiltyard.episode.slices import SliceRunner
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.ports import Journal, World
@@ -26,6 +29,7 @@ from tiltyard.testing.local_world import LocalWorld
 from tiltyard.testing.memory_journal import MemoryJournal
 from tiltyard.testing.memory_objects import MemoryObjects
 from tiltyard.testing.memory_policies import MemoryPolicies
+from tiltyard.testing.memory_sandboxes import MemorySandboxes
 from tiltyard.testing.memory_worlds import MemoryWorlds
 from tiltyard.testing.once import flaws
 from tiltyard.testing.tally_world import TALLY
@@ -107,7 +111,10 @@ async def episode(fuse: Fuse, engine: Engine, slice_turns: int) -> tuple[str, in
     shelf = TaskShelf(objects)
     policies = MemoryPolicies({"policy": policy})
     reconciler = Reconciler(world, timedelta(seconds=5))
-    runner = SliceRunner(world, reconciler, journal, policies, shelf.load, lambda _: fuse.step("committed"))
+    sandboxes = MemorySandboxes()
+    gateway = Gateway(world, reconciler, sandboxes)
+    checkpoints = Checkpoints(sandboxes, reconciler, objects)
+    runner = SliceRunner(gateway, checkpoints, journal, policies, shelf.load, lambda _: fuse.step("committed"))
     spec = EpisodeSpec(
         episode_id="e-1",
         task_id=TASK.id,
@@ -122,7 +129,8 @@ async def episode(fuse: Fuse, engine: Engine, slice_turns: int) -> tuple[str, in
     lease = await restarted(lambda: leasing.lease(order, "episode/e-1"))
     report = await _turns(runner, spec, lease, attempts, slice_turns)
     assert report.ending is not None
-    closer = Closer(world, reconciler, journal, objects, policies, shelf.load)
+    boxes = SandboxCloser(sandboxes, reconciler, objects)
+    closer = Closer(world, reconciler, gateway, boxes, journal, objects, policies, shelf.load)
     request = CloseRequest(spec=spec, lease=lease, ending=report.ending)
     closed = await restarted(lambda: closer.close(request))
     evidence = unpack(await objects.get(closed.trace)).evidence
@@ -198,7 +206,9 @@ async def test_a_journal_that_forgets_is_caught() -> None:
 
     world = LocalWorld(engine)
     reconciler = Reconciler(world, timedelta(seconds=1))
-    runner = SliceRunner(world, reconciler, journal, MemoryPolicies({"policy": wavering}), shelf.load)
+    gateway = Gateway(world, reconciler, MemorySandboxes())
+    checkpoints = Checkpoints(MemorySandboxes(), reconciler, objects)
+    runner = SliceRunner(gateway, checkpoints, journal, MemoryPolicies({"policy": wavering}), shelf.load)
     spec = EpisodeSpec(
         episode_id="e-1",
         task_id=TASK.id,

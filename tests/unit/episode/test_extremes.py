@@ -56,6 +56,14 @@ NUMBERS: dict[str, tuple[float, float]] = {
     "process.0.weight": (5e-324, MAX_COUNT),
     "references.0.tokens": (0, MAX_TOKENS),
     "references.0.virtual_s": (0, LONGEST_S),
+    "sandbox.limits.cpu_s": (1, 86_400),
+    "sandbox.limits.memory_bytes": (64 * 2**20, 64 * 2**30),
+    "sandbox.limits.processes": (8, 4096),
+    "sandbox.limits.disk_bytes": (2**20, 2**30),
+    "sandbox.limits.output_bytes": (1024, 2**20),
+    "sandbox.limits.command_s": (5e-324, 480),
+    "sandbox.settle_s": (0, 600),
+    "contracts.3.timeout_s": (5e-324, LONGEST_S),
 }
 """Every number of a task, the weights aside: least and most."""
 
@@ -74,6 +82,10 @@ def written(numbers: dict[str, float], kind: str = "delay") -> dict[str, Any]:
         ],
         "process": [{"rule": "at_most", "call": {"tool": "schedule_callback"}}],
     }
+    if any(path.startswith(("sandbox", "contracts.3")) for path in numbers):
+        fields["sandbox"] = {"limits": {}}
+        tests = {"kind": "tests", "sources": ["*.py"], "hidden_files": {"hidden_tests/test_it.py": ""}}
+        fields["contracts"] = [*fields["contracts"], tests]
     fields["references"] = [{**fields["references"][0], "tokens": 0, "virtual_s": 0}]
     for path, number in numbers.items():
         *parents, last = path.split(".")

@@ -1,0 +1,98 @@
+"""The way of one call: to the world, or to the episode's sandbox."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from schemas.decision import Call
+from schemas.sandbox import SandboxRef
+from schemas.slice import LeaseRef
+from schemas.task import Task
+from schemas.tool import ToolSpec
+from schemas.world import DeliveryRequest, Shown
+from tiltyard.episode.delivery import Reconciler
+from tiltyard.errors import BadInput
+from tiltyard.ports import Sandboxes, World
+from tiltyard.sandbox.tools import SANDBOX_TOOLS, is_command, request_of, shown_of
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the calls of an episode take effect."""
+
+    task: Task
+    lease: LeaseRef
+    sandbox: SandboxRef | None = None
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Virtual time before a call: the episode's, and how much of it was spent outside the world so far."""
+
+    now_s: int = 0
+    elsewhere_s: int = 0
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a call came to. ``outage_s`` are real seconds lost before the outcome could be asked for."""
+
+    shown: Shown
+    clocks: Clocks
+    fault: str = ""
+    committed: bool = False
+    outage_s: float = 0
+
+
+def after_command(clocks: Clocks, tool: str) -> Clocks:
+    """A command costs the episode what its tool declares, whatever came of it."""
+    cost_s = SANDBOX_TOOLS[tool].cost_s
+    return Clocks(clocks.now_s + cost_s, clocks.elsewhere_s + cost_s)
+
+
+class Gateway:
+    """Carries calls. Every call has its delivery id, under which a repeat finds the recorded outcome."""
+
+    def __init__(self, world: World, reconciler: Reconciler, sandboxes: Sandboxes) -> None:
+        self._world = world
+        self._reconciler = reconciler
+        self._sandboxes = sandboxes
+
+    async def tools(self, task: Task) -> tuple[ToolSpec, ...]:
+        """All tools of the task's world and, where it has one, of its sandbox."""
+        tools = await self._reconciler.until_reply(lambda: self._world.describe(task.world))
+        return (*tools, *SANDBOX_TOOLS.values()) if task.sandbox is not None else tools
+
+    async def call(self, place: Place, sent: str, call: Call, clocks: Clocks) -> Answered:
+        """Carry out a call under the delivery id ``sent``.
+
+        Raises ``LateWrite``, ``DeliveryConflict``, ``SandboxLost``, and ``WorldUnreachable`` or
+        ``SandboxUnreachable`` past the deadline.
+        """
+        if is_command(place.task, call.tool):
+            return await self._command(place, sent, call, clocks)
+        request = DeliveryRequest(
+            namespace=place.lease.namespace,
+            generation=place.lease.generation,
+            delivery_id=sent,
+            tool=call.tool,
+            arguments=call.arguments,
+            elsewhere_s=clocks.elsewhere_s,
+        )
+        try:
+            reply, outage_s = await self._reconciler.deliver(request)
+        except BadInput as error:  # arguments that no world can record: the agent's mistake, and nothing happened
+            return Answered(Shown(status="error", code="bad_arguments", message=str(error)), clocks)
+        after = Clocks(reply.now_s, clocks.elsewhere_s)
+        return Answered(reply.shown, after, reply.fault, reply.committed, outage_s)
+
+    async def _command(self, place: Place, sent: str, call: Call, clocks: Clocks) -> Answered:
+        sandbox, plan = place.sandbox, place.task.sandbox
+        assert sandbox is not None, "a task with a sandbox has no turn before it has one"
+        assert plan is not None
+        after = after_command(clocks, call.tool)
+        request = request_of(call.tool, call.arguments, sent, plan.limits)
+        if isinstance(request, Shown):
+            return Answered(request, after)
+        lasts = timedelta(seconds=plan.limits.command_s)
+        reply, outage_s = await self._reconciler.timed(lambda: self._sandboxes.call(sandbox, request), lasts)
+        return Answered(shown_of(call.tool, reply), after, outage_s=outage_s)

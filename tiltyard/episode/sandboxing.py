@@ -1,0 +1,99 @@
+"""The sandbox of an episode: provisioned, checkpointed at turn boundaries, made anew when it was lost."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from schemas.journal import TurnRecord
+from schemas.sandbox import SandboxOrder, SandboxPlan, SandboxRef, Snapshot
+from schemas.start import Provisioned, ProvisionOrder
+from schemas.task import Task
+from schemas.world import Owner
+from tiltyard.episode.delivery import Reconciler
+from tiltyard.errors import SandboxUnavailable
+from tiltyard.ports import Journal, Objects, Sandboxes
+from tiltyard.sandbox.files import digests, merged, pack_snapshot, start_of, unpack_snapshot
+
+
+class Sandboxing:
+    """Sandboxes belong to workflows, as leases do: they outlive the worker that asked for them."""
+
+    def __init__(
+        self,
+        sandboxes: Sandboxes,
+        reconciler: Reconciler,
+        journal: Journal,
+        objects: Objects,
+        load_task: Callable[[str], Awaitable[Task]],
+        cluster: str,
+        temporal_namespace: str,
+    ) -> None:
+        self._sandboxes = sandboxes
+        self._reconciler = reconciler
+        self._journal = journal
+        self._objects = objects
+        self._load_task = load_task
+        self._place = (cluster, temporal_namespace)
+
+    async def provision(self, order: ProvisionOrder, workflow_id: str) -> Provisioned:
+        """The asked-for incarnation, with the task's files or those of the last checkpoint; again: the same one.
+
+        Raises ``SandboxUnavailable`` where the machine cannot make one, and for a driver that the task refuses.
+        """
+        spec = order.spec
+        task = await self._load_task(spec.task_digest)
+        assert spec.sandbox is not None
+        assert task.sandbox is not None
+        if spec.sandbox == "unsafe-local" and task.hides_tests:
+            raise SandboxUnavailable("unsafe-local isolates nothing, and the task has hidden tests")
+        start, from_turn = await self._start(order, task.sandbox)
+        cluster, temporal_namespace = self._place
+        wanted = SandboxOrder(
+            driver=spec.sandbox,
+            name=spec.episode_id,
+            incarnation=order.incarnation,
+            owner=Owner(
+                cluster=cluster,
+                temporal_namespace=temporal_namespace,
+                workflow_id=workflow_id,
+                first_run_id=order.first_run_id,
+            ),
+            episode_id=spec.episode_id,
+            start=start,
+            environment=task.sandbox.environment,
+            limits=task.sandbox.limits,
+        )
+        ref = await self._reconciler.until_reply(lambda: self._sandboxes.provision(wanted))
+        return Provisioned(sandbox=ref, from_turn=from_turn)
+
+    async def release(self, sandbox: SandboxRef) -> None:
+        """Discard it; one that is gone is no error."""
+        await self._reconciler.until_reply(lambda: self._sandboxes.release(sandbox))
+
+    async def _start(self, order: ProvisionOrder, plan: SandboxPlan) -> tuple[Snapshot, int | None]:
+        """(the files to begin with, the turn whose checkpoint they are)."""
+        if order.generation:
+            turns = await self._journal.read(order.spec.episode_id, order.generation)
+            saved = last_checkpoint(turns)
+            if saved is not None:
+                kept = unpack_snapshot(await self._objects.get(saved.checkpoint))
+                return merged(start_of(plan), kept), saved.turn
+        return start_of(plan), None
+
+
+def last_checkpoint(turns: Sequence[TurnRecord]) -> TurnRecord | None:
+    """The newest turn after which the sandbox's files were kept."""
+    return next((turn for turn in reversed(turns) if turn.checkpoint), None)
+
+
+class Checkpoints:
+    """Keeps a sandbox's files as objects, so that a lost host costs the processes and not the work."""
+
+    def __init__(self, sandboxes: Sandboxes, reconciler: Reconciler, objects: Objects) -> None:
+        self._sandboxes = sandboxes
+        self._reconciler = reconciler
+        self._objects = objects
+
+    async def save(self, sandbox: SandboxRef, plan: SandboxPlan) -> str:
+        """The name of an object with all files as they are now; the contents of the task's own are left out."""
+        known = digests(start_of(plan))
+        snapshot = await self._reconciler.until_reply(lambda: self._sandboxes.snapshot(sandbox, known))
+        return await self._objects.put(pack_snapshot(snapshot))

@@ -1,0 +1,158 @@
+"""The tools of a sandbox: one schema each, for prompting, parsing and calling, as a world's tools have it."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from schemas.base import JsonObject
+from schemas.sandbox import (
+    MAX_WRITE_BYTES,
+    WORK,
+    ExecRequest,
+    ExecResult,
+    Output,
+    ReadRequest,
+    ReadResult,
+    SandboxLimits,
+    SandboxReply,
+    SandboxRequest,
+    WriteRequest,
+)
+from schemas.task import Task
+from schemas.tool import ToolSpec
+from schemas.world import Shown
+from tiltyard.errors import BadInput
+from tiltyard.worlds.arguments import parse, values, wire_form
+from tiltyard.worlds.kit import Tool, tool
+
+MAX_COMMAND = 65_536
+"""Characters of one command. The operating system takes no more than 128 KiB in one argument."""
+
+Path = Annotated[
+    str,
+    Field(min_length=1, max_length=1024, description=f"A file below {WORK}, such as src/app.py."),
+]
+
+
+class _Asked:
+    """What the tools' functions are given in the place of a world's state."""
+
+    def __init__(self, op_id: str, limits: SandboxLimits) -> None:
+        self.op_id, self.limits = op_id, limits
+
+
+@tool(cost_s=5)
+def shell(
+    asked: _Asked,
+    command: Annotated[str, Field(min_length=1, max_length=MAX_COMMAND, description="A script for /bin/sh.")],
+    timeout_s: Annotated[
+        float | None, Field(gt=0, description="Seconds after which it is killed; at most what the task allows.")
+    ] = None,
+) -> ExecRequest:
+    """Run a command in the working directory of the sandbox.
+
+    Each call is a new shell: a change of directory or of the environment does not last. Files do, and so do
+    background processes.
+    """
+    longest_s = asked.limits.command_s
+    allowed_s = longest_s if timeout_s is None else min(timeout_s, longest_s)
+    return ExecRequest(op_id=asked.op_id, argv=("/bin/sh", "-c", command), timeout_s=allowed_s)
+
+
+@tool()
+def read_file(
+    asked: _Asked,
+    path: Path,
+    offset: Annotated[int, Field(ge=0, le=2**40, description="The first byte to read.")] = 0,
+    limit: Annotated[int, Field(ge=1, le=2**20, description="How many bytes to read at most.")] = 16_384,
+) -> ReadRequest:
+    """Read a file of the sandbox, or a piece of it."""
+    return ReadRequest(op_id=asked.op_id, path=_below_work(path), offset=offset, limit=limit)
+
+
+@tool()
+def write_file(
+    asked: _Asked,
+    path: Path,
+    content: Annotated[str, Field(max_length=MAX_WRITE_BYTES, description="The whole new content.")],
+) -> WriteRequest:
+    """Write a file of the sandbox, with the folders that it needs; what it held before is replaced."""
+    return WriteRequest(op_id=asked.op_id, path=_below_work(path), content=content.encode())
+
+
+TOOLS: Mapping[str, Tool] = MappingProxyType({one.spec.name: one for one in (shell, read_file, write_file)})
+
+SANDBOX_TOOLS: Mapping[str, ToolSpec] = MappingProxyType({name: one.spec for name, one in TOOLS.items()})
+"""Every task with a sandbox offers these, unless its allow-list leaves them out."""
+
+
+def is_command(task: Task, tool: str) -> bool:
+    """Whether a call of ``tool`` goes to the task's sandbox."""
+    return task.sandbox is not None and tool in SANDBOX_TOOLS and (not task.tools or tool in task.tools)
+
+
+def world_tools(task: Task) -> tuple[str, ...]:
+    """The task's allow-list as its world knows it."""
+    return tuple(tool for tool in task.tools if task.sandbox is None or tool not in SANDBOX_TOOLS)
+
+
+def request_of(tool: str, arguments: JsonObject, op_id: str, limits: SandboxLimits) -> SandboxRequest | Shown:
+    """What the sandbox is asked to do, or the error that the agent is shown (I11)."""
+    try:
+        wire_form(arguments)
+        parsed = parse(TOOLS[tool], arguments)
+        if isinstance(parsed, Shown):
+            return parsed
+        request: SandboxRequest = TOOLS[tool].run(_Asked(op_id, limits), **values(TOOLS[tool], parsed))
+        return request
+    except BadInput as error:
+        return _wrong(str(error))
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False)[0]
+        return _wrong(f"{'.'.join(map(str, found['loc']))}: {found['msg']}")
+    except UnicodeEncodeError:
+        return _wrong("content: holds half a character (a surrogate), which is no text")
+
+
+def _wrong(message: str) -> Shown:
+    return Shown(status="error", code="bad_arguments", message=message)
+
+
+def _below_work(path: str) -> str:
+    return path.removeprefix(f"{WORK}/")
+
+
+def shown_of(tool: str, reply: SandboxReply) -> Shown:
+    """What the agent is shown of an outcome: no durations and no process ids, so equal episodes show the same."""
+    if reply.code:
+        return Shown(status="error", code=reply.code, message=reply.message)
+    if reply.exec is not None:
+        return Shown(status="ok", content=_command(reply.exec))
+    if reply.read is not None:
+        return Shown(status="ok", content=_file(reply.read))
+    assert reply.write is not None, "a reply has a result or a code"
+    return Shown(status="ok", content={"size": reply.write.size})
+
+
+def _command(result: ExecResult) -> JsonObject:
+    shown: dict[str, Any] = {
+        "exit_code": result.exit_code,
+        "stdout": result.stdout.text,
+        "stderr": result.stderr.text,
+    }
+    shown |= {"signal": result.signal} if result.signal else {}
+    shown |= {name: True for name in ("timed_out", "out_of_memory") if getattr(result, name)}
+    return shown | _about("stdout", result.stdout) | _about("stderr", result.stderr)
+
+
+def _about(name: str, output: Output) -> JsonObject:
+    told: JsonObject = {f"{name}_cut_bytes": output.cut_bytes} if output.cut_bytes else {}
+    return told | ({f"{name}_not_utf8": True} if output.invalid_utf8 else {})
+
+
+def _file(piece: ReadResult) -> JsonObject:
+    text = piece.content.decode("utf-8", "replace")
+    told: JsonObject = {"content": text, "size": piece.size}
+    return told | ({"not_utf8": True} if text.encode() != piece.content else {})
