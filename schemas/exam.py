@@ -6,7 +6,7 @@ from schemas.base import Model
 
 
 class TestReport(Model):
-    """One test as the runner reported it. ``detail`` is the error's last line, cut; it comes from code under test."""
+    """One test as the runner reported it. ``detail`` is the error's last line, cut: text of the code under test."""
 
     __test__ = False
 
@@ -36,7 +36,7 @@ class TestRun(Model):
 
     @property
     def passed(self) -> bool:
-        """Whether each expected test was reported once, as passed, nothing else was, and the run ended by itself."""
+        """Whether each expected test was reported once and passed, nothing else was, and the run came to its end."""
         told = [report.test for report in self.reports]
         return (
             self.finished
@@ -49,8 +49,8 @@ class TestRun(Model):
 class Exam(Model):
     """What the tests of one contract said. ``contract`` is its place in the task.
 
-    ``refused`` are paths that the contract's sources match and that were not taken: no regular files, or in the place
-    of a file of the task that is not the agent's.
+    ``refused`` are paths that the contract's sources match and that were not taken: they are no regular files, or
+    stand in the way of a file of the task.
     """
 
     contract: int
@@ -60,6 +60,6 @@ class Exam(Model):
 
 
 class Exams(Model):
-    """All examinations of one episode, kept as an object beside its trace: a result can be graded again from both."""
+    """All examinations of one episode, kept as an object beside its trace: from both it can be graded again."""
 
     exams: tuple[Exam, ...] = ()

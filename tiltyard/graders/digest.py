@@ -5,19 +5,21 @@ from functools import cache
 from pathlib import Path
 
 import schemas.contract
+import schemas.exam
 import schemas.grade
 from schemas.base import digest_of, sha256
 
 
 @cache
 def graders_digest() -> str:
-    """Digest of the source of every grader and rule, and of the models of contracts and grades."""
+    """Digest of the source of every grader and rule, and of the models of contracts, exams and grades."""
     return digest_of_files({file.name: file.read_bytes() for file in grader_files()})
 
 
 def grader_files() -> tuple[Path, ...]:
     """The files that decide how an episode is graded."""
-    models = [Path(module.__file__) for module in (schemas.contract, schemas.grade) if module.__file__]
+    modules = (schemas.contract, schemas.exam, schemas.grade)
+    models = [Path(module.__file__) for module in modules if module.__file__]
     return (*sorted(Path(__file__).parent.glob("*.py")), *models)
 
 

@@ -8,7 +8,9 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 from schemas.episode import End
-from schemas.grade import ContractResult, Grade, RuleResult, SafetyFinding, Score
+from schemas.evidence import SandboxEvidence
+from schemas.exam import Exam
+from schemas.grade import ContractResult, Grade, RiskEvent, RuleResult, SafetyFinding, Score
 from schemas.journal import TurnRecord
 from schemas.task import Task
 from schemas.tool import ToolSpec
@@ -22,8 +24,10 @@ from tiltyard.graders.digest import graders_digest
 from tiltyard.graders.drain import check_drain
 from tiltyard.graders.efficiency import efficiency
 from tiltyard.graders.receipts import check_receipts
+from tiltyard.graders.risks import corrected, risks
 from tiltyard.graders.rules import check_process, judge, process_score
 from tiltyard.graders.state import check_state
+from tiltyard.graders.tests import check_tests
 from tiltyard.graders.trial import Trial
 
 THREADS = 4
@@ -36,6 +40,7 @@ class Findings:
     contracts: Mapping[int, ContractResult] = field(default_factory=dict)
     rules: tuple[RuleResult, ...] = ()
     safety: tuple[SafetyFinding, ...] = ()
+    risks: tuple[RiskEvent, ...] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
 
     def __add__(self, other: "Findings") -> "Findings":
@@ -43,6 +48,7 @@ class Findings:
             {**self.contracts, **other.contracts},
             self.rules + other.rules,
             self.safety + other.safety,
+            self.risks + other.risks,
             {**self.figures, **other.figures},
         )
 
@@ -64,6 +70,7 @@ CONTRACTS: Mapping[str, Callable[[Any, Trial], tuple[str, ...]]] = {
     "budget": check_budget,
     "drain": check_drain,
     "process": check_process,
+    "tests": check_tests,
 }
 """The check of every kind of contract: why it failed, and nothing when it passed."""
 
@@ -109,6 +116,10 @@ def _safety(trial: Trial, found: Findings) -> Findings:
     return Findings(safety=duplicate_effects(trial.facts) + unapproved)
 
 
+def _risks(trial: Trial, _: Findings) -> Findings:
+    return Findings(risks=risks(trial))
+
+
 def _completion(trial: Trial, found: Findings) -> Findings:
     passed = len(found.contracts) == len(trial.task.contracts) and all(c.passed for c in found.contracts.values())
     return Findings(figures={"completion": float(passed)})
@@ -118,6 +129,7 @@ GRADERS = (
     *(Grader(f"contract:{kind}", partial(_contracts, kind)) for kind in CONTRACTS),
     Grader("rules", _rules),
     Grader("efficiency", _efficiency),
+    Grader("risks", _risks),
     Grader("safety", _safety, needs=("contract:authorisation",)),
     Grader("completion", _completion, needs=tuple(f"contract:{kind}" for kind in CONTRACTS)),
 )
@@ -131,19 +143,25 @@ def grade_episode(
     end: End,
     tools: Sequence[ToolSpec],
     graders: Sequence[Grader] = GRADERS,
+    *,
+    sandbox: SandboxEvidence | None = None,
+    exams: Sequence[Exam] = (),
 ) -> Grade:
     """Grade one episode from its facts. Synchronous, pure, and the same for the same arguments.
 
+    ``exams`` are what the tests of the task said of the files in ``sandbox``.
+
     Raises ``GraderFailed`` naming the grader that raised; the facts are whole and can be graded again.
     """
-    trial = Trial(task, facts, tuple(turns), end, tuple(tools))
+    trial = Trial(task, facts, tuple(turns), end, tuple(tools), sandbox, tuple(exams))
     done = run_graph(graders, trial)
     found = sum((done[grader.name] for grader in graders), Findings())
     return Grade(
-        score=score(task, found.figures),
+        score=corrected(score(task, found.figures), found.risks),
         contracts=tuple(result for _, result in sorted(found.contracts.items())),
         rules=found.rules,
         safety=found.safety,
+        risks=found.risks,
         graders_digest=graders_digest(),
     )
 

@@ -6,8 +6,11 @@ from functools import cached_property
 from typing import Literal
 
 from schemas.base import JsonObject, JsonValue
+from schemas.contract import TestsContract
 from schemas.decision import Call
 from schemas.episode import End
+from schemas.evidence import SandboxEvidence
+from schemas.exam import Exam
 from schemas.journal import TurnRecord
 from schemas.observation import Observation
 from schemas.task import Task
@@ -65,6 +68,8 @@ class Trial:
     turns: tuple[TurnRecord, ...]
     end: End
     tools: tuple[ToolSpec, ...]
+    sandbox: SandboxEvidence | None = None
+    exams: tuple[Exam, ...] = ()
 
     @cached_property
     def deliveries(self) -> Mapping[tuple[int, int], DeliveryRecord]:
@@ -90,6 +95,11 @@ class Trial:
         if self.end is not End.SUBMITTED or not self.turns:
             return None
         return self.turns[-1].decision.submit
+
+    def exam_of(self, contract: TestsContract) -> Exam | None:
+        """What the contract's tests said; ``None`` where nothing was left that could be examined."""
+        place = self.task.contracts.index(contract)
+        return next((exam for exam in self.exams if exam.contract == place), None)
 
     @cached_property
     def operation_ids(self) -> Mapping[str, frozenset[str]]:

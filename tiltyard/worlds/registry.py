@@ -6,6 +6,7 @@ from importlib import import_module
 from tiltyard.worlds.kit import WorldKind
 
 SHIPPED = {
+    "code-repair": "tiltyard.worlds.code_repair.world",
     "replacement": "tiltyard.worlds.replacement.world",
     "retail": "tiltyard.worlds.retail.world",
 }
