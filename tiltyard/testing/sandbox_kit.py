@@ -1,0 +1,22 @@
+"""What every implementation of the sandbox port must do, on every driver: the conformance kit.
+
+Each check is given a ``SandboxBench`` and raises ``AssertionError``. ``SANDBOX_CHECKS`` are written in the words of
+``tiltyard.testing.little_shell``, so the fake passes them too; ``PROCESS_CHECKS`` need real processes.
+
+A check leaves no sandbox behind, and looks at none but its own: one port may serve many checks, also at once. The
+check of slots says nothing unless the port has few of them and it runs alone.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from tiltyard.testing.sandbox_bench import SandboxBench
+from tiltyard.testing.sandbox_command_checks import COMMAND_CHECKS
+from tiltyard.testing.sandbox_ending_checks import ENDING_CHECKS
+from tiltyard.testing.sandbox_file_checks import FILE_CHECKS
+from tiltyard.testing.sandbox_process_checks import PROCESS_CHECKS
+
+__all__ = ["PROCESS_CHECKS", "SANDBOX_CHECKS", "SandboxBench", "SandboxCheck"]
+
+SandboxCheck = Callable[[SandboxBench], Awaitable[None]]
+
+SANDBOX_CHECKS: tuple[SandboxCheck, ...] = (*COMMAND_CHECKS, *FILE_CHECKS, *ENDING_CHECKS)
