@@ -31,9 +31,6 @@ THREADS = 8
 CONNECT_S, SILENCE_S = 3.0, 15.0
 """How long a connection may take to be made, and how long the service may say nothing on it."""
 
-PATIENCE = timedelta(seconds=5)
-"""How long a service that is away is asked again here. An outage that lasts is for the caller to wait out."""
-
 LIMIT_BYTES = 512 * 1024 * 1024
 """The largest object: it is in memory as a whole, and one request must carry it."""
 
@@ -51,7 +48,9 @@ class S3Objects:
     it refuses, or when an object is missing or was changed, and ``BadInput`` for more than ``limit_bytes``.
     """
 
-    def __init__(self, place: S3Place, *, patience: timedelta = PATIENCE, limit_bytes: int = LIMIT_BYTES) -> None:
+    def __init__(
+        self, place: S3Place, *, patience: timedelta = timedelta(0), limit_bytes: int = LIMIT_BYTES
+    ) -> None:
         self._place, self._patience, self._limit_bytes = place, patience, limit_bytes
         self._http = PoolManager(
             timeout=Timeout(connect=CONNECT_S, read=SILENCE_S),

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 
 from infra.local.databases import damage, database_problem, namespaces
 from infra.local.paths import StackPaths
@@ -22,6 +23,7 @@ OTHER_HOME = "choose another data folder with --home or TILTYARD_HOME"
 ANSWER_S = 10.0
 HANGS = "a process that hangs is restarted after half a minute; else `tiltyard down`; `tiltyard logs` says more"
 FAILED_FIX = "a new start fails alike: first mend the other problems here; `tiltyard logs` says what went wrong"
+OBJECTS_PATIENCE = timedelta(seconds=0.5)
 LEAST_FREE_BYTES = 512 * 1024 * 1024
 
 
@@ -152,7 +154,7 @@ def objects(settings: Settings) -> Check:
     """Whether content can be written and read where the settings say that it lives."""
     name, where = "objects", str(settings.objects or settings.objects_folder)
     try:
-        with open_objects(settings) as store:
+        with open_objects(settings, OBJECTS_PATIENCE) as store:
             made = asyncio.run(store.try_out())
     except ObjectsUnreachable as error:
         fix = "start the S3 service, or mend TILTYARD_S3_ENDPOINT"
