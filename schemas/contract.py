@@ -6,7 +6,6 @@ from pydantic import Field, JsonValue, model_validator
 
 from schemas.base import JsonObject, Model
 from schemas.sandbox import WorkPath
-from schemas.span import RealS
 
 ChangeKind = Literal["created", "updated", "deleted"]
 
@@ -127,16 +126,16 @@ class TestsContract(_ContractBase):
 
     ``sources`` are globs over paths below the working directory, ``visible`` and ``hidden`` folders of unittest
     files; ``hidden_files`` are laid over the task's files for the hidden run. ``protected`` globs name files whose
-    change is tampering: the agent's tests and configuration, and hooks that a test runner would load.
+    change is tampering, beside hooks that Python or a test runner would load. ``timeout_s`` is for each run.
     """
 
     kind: Literal["tests"] = "tests"
     sources: tuple[str, ...] = Field(min_length=1)
-    visible: str = "tests"
-    hidden: str = "hidden_tests"
+    visible: WorkPath = "tests"
+    hidden: WorkPath = "hidden_tests"
     hidden_files: dict[WorkPath, str] = Field(min_length=1)
     protected: tuple[str, ...] = ()
-    timeout_s: RealS = 60
+    timeout_s: float = Field(default=60, gt=0, le=480)
 
 
 class CallMatch(Model):

@@ -111,3 +111,4 @@ class EpisodeResult(Model):
     answer: JsonObject | None = None
     sandbox: DriverName | None = None
     trace: str = Field(default="", description="object digest of the archived trace")
+    exams: str = Field(default="", description="object digest of what the task's tests said")

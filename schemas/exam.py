@@ -36,7 +36,7 @@ class TestRun(Model):
 
     @property
     def passed(self) -> bool:
-        """Whether each expected test was reported once and passed, nothing else was, and the run came to its end."""
+        """Whether each expected test was reported once and passed, nothing else was, and the run finished."""
         told = [report.test for report in self.reports]
         return (
             self.finished
@@ -60,6 +60,10 @@ class Exam(Model):
 
 
 class Exams(Model):
-    """All examinations of one episode, kept as an object beside its trace: from both it can be graded again."""
+    """All examinations of one episode, kept as an object beside its trace: from both it can be graded again.
+
+    ``failed`` says why they could not be held, where they could not.
+    """
 
     exams: tuple[Exam, ...] = ()
+    failed: str = ""

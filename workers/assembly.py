@@ -74,7 +74,7 @@ def activities_of(
     boxes = SandboxCloser(parts.sandboxes, reconciler, parts.objects)
     closing = ClosingActivities(
         Closer(parts.world, reconciler, gateway, boxes, parts.journal, parts.objects, parts.policies, load_task),
-        Examiner(parts.objects, parts.records),
+        Examiner(parts.objects, parts.records, parts.sandboxes, *place),
     )
     upkeep = UpkeepActivities(parts.world, parts.sandboxes, reconciler, parts.records, parts.chains, *place)
     return [

@@ -2,50 +2,98 @@
 
 import time
 
+from schemas.base import canonical
 from schemas.episode import Digests, End, EpisodeResult, EpisodeSpec, Validity
 from schemas.evidence import Evidence
+from schemas.exam import Exams
 from schemas.grade import Grade
 from schemas.slice import Ending, GradeRequest, Summary
 from schemas.task import Task
 from schemas.tool import ToolSpec, tools_digest
-from tiltyard.errors import GraderFailed
+from schemas.world import Owner
+from tiltyard.episode.examination import Examination, Sitting
+from tiltyard.errors import BadInput, EnvironmentFailed, GraderFailed
 from tiltyard.graders import count, grade_episode
-from tiltyard.ports import Objects, Records
-from tiltyard.trace import trace_digest, unpack
+from tiltyard.ports import Objects, Records, Sandboxes
+from tiltyard.sandbox.files import merged, start_of, unpack_snapshot
+from tiltyard.trace import Trace, trace_digest, unpack
 
 UNFINISHED = {End.CANCELLED, End.TERMINATED}
 """Ends that say nothing about the policy: the trial is missing, and stays in the denominator."""
+
+EXAM_ATTEMPTS = 10
+"""So often an examination is tried that the environment keeps from being held; then the outcome says so."""
+
+NO_EXAMS = Exams()
 
 
 class Examiner:
     """Grades evidence. A grader that fails makes the outcome invalid, never a lost result."""
 
-    def __init__(self, objects: Objects, records: Records) -> None:
+    def __init__(
+        self, objects: Objects, records: Records, sandboxes: Sandboxes, cluster: str, temporal_namespace: str
+    ) -> None:
         self._objects = objects
         self._records = records
+        self._examination = Examination(sandboxes)
+        self._place = (cluster, temporal_namespace)
 
-    async def grade(self, request: GradeRequest) -> Summary:
-        """Record the outcome; the first one stands."""
-        result = await self._result(request)
+    async def grade(self, request: GradeRequest, workflow_id: str, attempt: int) -> Summary:
+        """Record the outcome; the first one stands.
+
+        ``workflow_id`` is the workflow that grades, ``attempt`` counts its tries from 1. Raises
+        ``EnvironmentFailed`` for what a later try may bring.
+        """
+        result = await self._result(request, workflow_id, attempt)
         standing = await self._records.record(result)
         return Summary(episode_id=standing.episode_id, end=standing.end, total=standing.score.total)
 
-    async def _result(self, request: GradeRequest) -> EpisodeResult:
+    async def _result(self, request: GradeRequest, workflow_id: str, attempt: int) -> EpisodeResult:
         if request.trace is None:
             return without_evidence(request.spec, request.ending)
         started = time.monotonic()
         trace = unpack(await self._objects.get(request.trace))
-        result = examine(trace.task, trace.evidence, trace.tools)
+        owner = Owner(
+            cluster=self._place[0],
+            temporal_namespace=self._place[1],
+            workflow_id=workflow_id,
+            first_run_id="",  # any run: the grading workflow may have gone on in another one
+        )
+        exams = await self._exams(trace, owner, attempt)
+        result = examine(trace.task, trace.evidence, trace.tools, exams)
+        kept = await self._objects.put(canonical(exams)) if exams.exams else ""
         timings = {**request.timings, "grade": round(time.monotonic() - started, 3)}
-        return result.model_copy(update={"trace": request.trace, "timings": timings})
+        return result.model_copy(update={"trace": request.trace, "exams": kept, "timings": timings})
+
+    async def _exams(self, trace: Trace, owner: Owner, attempt: int) -> Exams:
+        """What the task's tests say of the files that were left, or why that cannot be known."""
+        task, evidence = trace.task, trace.evidence
+        driver, sandbox = evidence.spec.sandbox, evidence.sandbox
+        valid = validity_of(evidence.ending) is Validity.VALID
+        if not (valid and task.hides_tests) or task.sandbox is None or sandbox is None or driver is None:
+            return NO_EXAMS
+        sitting = Sitting(evidence.spec.episode_id, driver, owner, attempt)
+        try:
+            left = unpack_snapshot(await self._objects.get(sandbox.snapshot))
+            return await self._examination.hold(task, merged(start_of(task.sandbox), left), sitting)
+        except (GraderFailed, BadInput) as error:
+            return Exams(failed=str(error))
+        except EnvironmentFailed as error:
+            if attempt < EXAM_ATTEMPTS:
+                raise
+            return Exams(failed=str(error))
 
 
-def examine(task: Task, evidence: Evidence, tools: tuple[ToolSpec, ...]) -> EpisodeResult:
-    """The outcome of an episode: a function of its evidence alone, so it can be graded again."""
+def examine(task: Task, evidence: Evidence, tools: tuple[ToolSpec, ...], exams: Exams = NO_EXAMS) -> EpisodeResult:
+    """The outcome of an episode: a function of its evidence and examinations alone, so it can be graded again."""
     spec, ending, facts = evidence.spec, evidence.ending, evidence.facts
     validity, reason = validity_of(ending), ending.reason
     try:
-        grade = grade_episode(task, facts, evidence.turns, ending.end, tools)
+        if exams.failed:
+            raise GraderFailed(exams.failed)
+        grade = grade_episode(
+            *(task, facts, evidence.turns, ending.end, tools), sandbox=evidence.sandbox, exams=exams.exams
+        )
     except GraderFailed as error:
         grade, validity, reason = Grade(), Validity.GRADER, str(error)
     return EpisodeResult(
@@ -59,6 +107,7 @@ def examine(task: Task, evidence: Evidence, tools: tuple[ToolSpec, ...]) -> Epis
         score=grade.score,
         contracts=grade.contracts,
         safety=grade.safety,
+        risks=grade.risks,
         drain=evidence.drain,
         counts=count(facts, evidence.turns, task.limits.tool_calls),
         digests=Digests(

@@ -14,6 +14,12 @@ from schemas.contract import TestsContract
 from schemas.sandbox import FileEntry, SandboxPlan, Snapshot
 from tiltyard.errors import BadInput
 
+MAX_SOURCES = 1000
+"""Files that are taken of the agent's."""
+
+MAX_SOURCE_BYTES = 4 * 2**20
+"""What they may hold together: a flood of them must not keep an examination from being made."""
+
 COMPILED = (".pyc", ".pyo")
 
 TEST_FILES = "test*.py"
@@ -62,12 +68,14 @@ def exam_files(plan: SandboxPlan, contract: TestsContract, left: Snapshot) -> Ex
     own = {path: text.encode() for path, text in plan.files.items() if not is_source(contract, path)}
     fixed = own.keys() | contract.hidden_files.keys()
     taken: dict[str, bytes] = {}
-    refused = []
+    refused, room = [], MAX_SOURCE_BYTES
     for entry in left.entries:
         if not is_source(contract, entry.path):
             continue
-        if entry.kind == "file" and entry.content is not None and not _in_the_way(entry.path, fixed):
-            taken[entry.path] = entry.content
+        whole = entry.kind == "file" and entry.content is not None and not _in_the_way(entry.path, fixed)
+        if whole and entry.size <= room and len(taken) < MAX_SOURCES:
+            taken[entry.path] = entry.content or b""
+            room -= entry.size
         elif entry.kind != "directory" or entry.path in plan.files:
             refused.append(entry.path)
     return ExamFiles({**own, **taken}, tuple(refused))

@@ -67,6 +67,7 @@ class Reporting(unittest.TestResult):
         super().__init__()
         self.send = send
         self.all_passed = True
+        self.last_failed = ""
 
     def tell(self, test: str, outcome: str, error: BaseException | None = None) -> None:
         self.all_passed = self.all_passed and outcome == "passed"
@@ -91,7 +92,8 @@ class Reporting(unittest.TestResult):
         self.tell(test.id(), "failed")
 
     def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
-        if err is not None:
+        if err is not None and self.last_failed != test.id():
+            self.last_failed = test.id()
             self.tell(test.id(), "failed", err[1])
 
 
