@@ -1,15 +1,13 @@
 """Content-addressed objects in a folder: ``ab/cd/<64 hex digits>``, the name being the SHA-256 of the bytes."""
 
 import asyncio
-import contextlib
-import os
 import re
 import secrets
-import tempfile
 from collections import OrderedDict
 from pathlib import Path
 from typing import Protocol
 
+from infra.stores.whole_files import write_whole
 from schemas.base import sha256
 from tiltyard.errors import EnvironmentFailed
 from tiltyard.ports import Objects
@@ -78,7 +76,7 @@ class FolderObjects:
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write_whole(path, data)
+            write_whole(path, data)
         except OSError as error:
             raise EnvironmentFailed(f"object {name} cannot be written: {error}") from error
 
@@ -94,7 +92,7 @@ class FolderObjects:
     def _try_out(self) -> bool:
         tried, data = self._folder / f".trying-{secrets.token_hex(8)}", secrets.token_bytes(32)
         try:
-            _write_whole(tried, data)
+            write_whole(tried, data)
             read = tried.read_bytes()
             tried.unlink()
         except OSError as error:
@@ -143,27 +141,3 @@ def _holds(path: Path, data: bytes) -> bool:
         return path.read_bytes() == data
     except OSError:
         return False
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
