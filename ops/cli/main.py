@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("ops.cli.run:run", "Run tasks with a policy and print the graded results."),
     "episodes": ("ops.cli.episodes:episodes", "List, show, watch and steer episodes."),
     "tasks": ("ops.cli.tasks:tasks", "List, show and check tasks."),
+    "import": ("ops.cli.importing:importing", "Import public benchmarks as tasks."),
     "policies": ("ops.cli.policies:policies", "List the shipped policies."),
     "worlds": ("ops.cli.worlds:worlds", "List, describe and verify worlds."),
     "up": ("ops.cli.stack:up", "Start the stack and keep it until `down`."),

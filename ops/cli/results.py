@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
+from ops.cli.counting import means, told
 from ops.cli.output import Output
 from schemas.episode import EpisodeResult
+from schemas.task import Task
+from tiltyard.suite.standing import Standing
 
 COLUMNS = (
     "TASK",
@@ -25,15 +28,16 @@ SPARE = ("DRAIN", "POLICY", "#P", "#C", "#E", "#EFFECTS", "SAFETY", "#DUPLICATES
 """What a table of results can do without, on a narrow terminal; the first one first."""
 
 
-def show_results(out: Output, results: Sequence[EpisodeResult]) -> None:
-    """One result in full, several in a table with their mean."""
+def show_results(out: Output, results: Sequence[EpisodeResult], tasks: Sequence[Task]) -> None:
+    """One result in full, several in a table with their means; ``tasks`` are those that were played."""
+    found = means(results, tasks)
     if len(results) == 1:
         show_result(out, results[0])
-        return
-    out.table(COLUMNS, [result_row(one) for one in results], SPARE)
-    if results:
-        mean = sum(one.score.total for one in results) / len(results)
-        out.show(f"mean score of {len(results)} trials: {mean:.3f}")
+        found.pop(Standing.COUNTED, None)  # its score has been shown
+    else:
+        out.table(COLUMNS, [result_row(one) for one in results], SPARE)
+    for line in told(found):
+        out.show(line)
 
 
 def result_row(result: EpisodeResult) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import click
 
 from ops.cli.failures import BELOW, DONE, FAILED
 from ops.cli.output import Output, json_option
-from ops.cli.suites import suite, tasks_option
+from ops.cli.suites import kinds, suite, tasks_option
 from ops.cli.typed import Share, Whole, only_one
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     "--fail-under",
     metavar="X",
     type=Share(),
-    help="Exit 1 when the mean score of all trials is below X.",
+    help="Exit 1 when the mean score of all trials that count is below X.",
 )
 @click.pass_obj
 @json_option
@@ -71,9 +71,9 @@ def run(
     from tiltyard.policies import catalogue
     from workers.settings import Settings
 
-    chosen = suite(place).match(tasks)
+    chosen = suite(home, place).match(tasks)
     if place:
-        _check(chosen)
+        _check(home, chosen)
     found = resolve_policy(policy, str(Path.cwd()), catalogue.shipped, Settings.from_environment(home).search_path)
     _check_script(found, chosen)
     options = (
@@ -85,16 +85,15 @@ def run(
         *(("--json",) if out.json else ()),
     )
     order = Order(chosen, found, tuple(range(seed, seed + repeat)), jobs, detach, options)
-    return _verdict(asyncio.run(play(home, order, out)), fail_under, out)
+    return verdict(asyncio.run(play(home, order, out)), chosen, fail_under, out)
 
 
-def _check(chosen: "Sequence[Task]") -> None:
-    """Tasks of one's own fit their worlds; what is shipped is known to. Raises the first ``BadTask``."""
+def _check(home: Path | None, chosen: "Sequence[Task]") -> None:
+    """Tasks of one's own fit their worlds; the others are known to. Raises the first ``BadTask``."""
     from tiltyard.suite import check_in
-    from tiltyard.worlds.registry import worlds
 
     for task in chosen:
-        for problem in check_in(task, worlds()):
+        for problem in check_in(task, kinds(home)):
             raise problem
 
 
@@ -112,16 +111,20 @@ def _check_script(policy: "PolicySpec", chosen: "Sequence[Task]") -> None:
         raise BadPolicy(error.message, field="--policy", fix=error.fix) from None
 
 
-def _verdict(results: "Sequence[EpisodeResult]", fail_under: float | None, out: Output) -> int:
+def verdict(
+    results: "Sequence[EpisodeResult]", tasks: "Sequence[Task]", fail_under: float | None, out: Output
+) -> int:
     """The exit code. Trials that the environment spoilt stay in the denominator, and are a failure of their own."""
-    if not results:
-        return DONE
-    mean = sum(one.score.total for one in results) / len(results)
+    from ops.cli.counting import JUDGED, means
+
     spoilt = [one for one in results if one.validity.value != "valid"]
     if spoilt:
         out.note(f"{len(spoilt)} of {len(results)} trials are not valid: {spoilt[0].validity}, {spoilt[0].reason}")
         return FAILED
-    if fail_under is not None and mean < fail_under:
+    if fail_under is None:
+        return DONE
+    found = means(results, tasks)
+    below = [found[name][1] for name in JUDGED if name in found and found[name][1] < fail_under]
+    for mean in below:
         out.note(f"mean score {mean:.3f} is below {fail_under:g}")
-        return BELOW
-    return DONE
+    return BELOW if below else DONE

@@ -1,12 +1,16 @@
 """``tiltyard tasks``: none of these commands starts anything."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ops.cli.failures import DONE, WRONG_USE
 from ops.cli.output import Output, json_option
-from ops.cli.suites import suite, tasks_option
+from ops.cli.suites import kinds, suite, tasks_option
+
+if TYPE_CHECKING:
+    from schemas.base import JsonObject
 
 
 @click.group()
@@ -17,22 +21,29 @@ def tasks() -> None:
 @tasks.command("list")
 @click.argument("globs", nargs=-1, metavar="[GLOB]…")
 @tasks_option
+@click.pass_obj
 @json_option
-def list_tasks(globs: tuple[str, ...], place: Path | None, out: Output) -> int:
+def list_tasks(home: Path | None, globs: tuple[str, ...], place: Path | None, out: Output) -> int:
     """List tasks: all of them, or those whose id matches a GLOB such as 'replacement/reply-*'."""
-    listed = suite(place)
+    listed = suite(home, place)
     wanted = {task.id for task in listed.match(globs)} if globs else None
     found = [one for one in listed.listing() if wanted is None or one["id"] in wanted]
     out.value({"tasks": found})
     out.table(
         ("TASK", "REFERENCES", "INSTRUCTION"),
-        [(str(one["id"]), _joined(one["references"]), _first_line(str(one["instruction"]))) for one in found],
+        [(str(one["id"]), _joined(one["references"]), _first_line(_told(one))) for one in found],
     )
     return DONE
 
 
 def _joined(names: object) -> str:
     return ", ".join(map(str, names)) if isinstance(names, list) else ""
+
+
+def _told(listed: "JsonObject") -> str:
+    """A task's instruction, after what keeps it from counting like others."""
+    mark = "" if listed["standing"] == "counted" else f"({listed['standing']}) "
+    return f"{mark}{listed['instruction']}"
 
 
 def _first_line(text: str, limit: int = 100) -> str:
@@ -43,12 +54,13 @@ def _first_line(text: str, limit: int = 100) -> str:
 @tasks.command()
 @click.argument("task_id", metavar="TASK")
 @tasks_option
+@click.pass_obj
 @json_option
-def show(task_id: str, place: Path | None, out: Output) -> int:
+def show(home: Path | None, task_id: str, place: Path | None, out: Output) -> int:
     """Show one task in full: what the policy sees, and what it is graded by."""
     from ops.cli.written import written
 
-    task = suite(place).task(task_id)
+    task = suite(home, place).task(task_id)
     out.value(task)
     out.show(written(task))
     return DONE
@@ -56,19 +68,20 @@ def show(task_id: str, place: Path | None, out: Output) -> int:
 
 @tasks.command()
 @click.argument("path", required=False, type=click.Path(exists=True, path_type=Path))
+@click.pass_obj
 @json_option
-def check(path: Path | None, out: Output) -> int:
-    """Check the task files in PATH (a folder, one world's folder, or one file); without it those that are shipped.
+def check(home: Path | None, path: Path | None, out: Output) -> int:
+    """Check the task files in PATH (a folder, one world's folder, or one file); without it those that are
+    shipped or imported.
 
     Every problem is printed with its field and the way to mend it; the exit code is then 2. A file that cannot be
     read hides what is in it; a task's bad vars hide the rest of it, and a task that is not well formed is not
     played.
     """
     from tiltyard.suite import check_suite
-    from tiltyard.worlds.registry import worlds
 
-    found = suite(path)
-    problems = check_suite(found, worlds())
+    found = suite(home, path)
+    problems = check_suite(found, kinds(home))
     checked = sum(not isinstance(one, Exception) for one in found.each())
     out.value(
         {

@@ -57,7 +57,7 @@ async def play(home: Path | None, order: Order, out: Output) -> tuple[EpisodeRes
             return ()
         with progress(out, len(specs)) as shown:
             results = await play_until_left(Batch(opened, out, shown), specs, order.jobs, order.again)
-        show_results(out, results)
+        show_results(out, results, order.tasks)
         return results
 
 

@@ -28,11 +28,12 @@ def practise(task: Task, engine: Engine) -> tuple[BadTask, ...]:
     """Play a task in this process; what is wrong with it, and nothing when it is sound.
 
     Doing nothing must not complete it, ``idle_passes`` must say what the grader finds, and every reference must
-    complete it and hold its process rules, unless no trial of the task can be judged. Not to be called from a
-    running event loop.
+    complete it and hold its process rules, unless no trial of the task can be judged. References that need a sandbox
+    are not played: there is none here. Not to be called from a running event loop.
     """
+    unplayed = task.needs_sandbox or why_unscorable(task)
     try:
-        return (*_idle(task, engine), *(() if why_unscorable(task) else _references(task, engine)))
+        return (*_idle(task, engine), *(() if unplayed else _references(task, engine)))
     except TiltyardError as error:
         return (BadTask(f"cannot be played: {error}", field=task.id),)
 
@@ -61,7 +62,7 @@ def _references(task: Task, engine: Engine) -> Iterator[BadTask]:
         failed = [f"{one.name}: {', '.join(one.why)}" for one in result.contracts if not one.passed]
         if failed:
             why = f"the reference does not complete the task: {'; '.join(failed)}"
-        elif result.score.process < 1:
+        elif task.process and result.score.process < 1:
             why = "the reference breaks a process rule of its own task"
         else:
             continue
