@@ -1,0 +1,172 @@
+"""What one slice knows while it runs, and what follows from it: endings, notices, reports."""
+
+import itertools
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schemas.decision import Call
+from schemas.episode import End
+from schemas.journal import TurnRecord, Writer
+from schemas.observation import Observation
+from schemas.slice import CallRef, Ending, Restored, SliceReport, SliceRequest
+from schemas.span import LONGEST_S
+from schemas.task import WAIT, Task
+from schemas.tool import ToolSpec
+from tiltyard.episode.gateway import Place
+from tiltyard.episode.progress import Progress
+from tiltyard.errors import SandboxLost
+from tiltyard.sandbox.tools import is_command
+
+
+@dataclass
+class SliceState:
+    """What one slice knows while it runs."""
+
+    request: SliceRequest
+    writer: Writer
+    task: Task
+    progress: Progress
+    open: TurnRecord | None
+    began: float
+    outage_s: float = 0
+    tools: tuple[ToolSpec, ...] = ()
+    added: int = 0
+    noticed: bool = False
+    answered: bool = False
+    unsaved: bool = False
+
+    @property
+    def place(self) -> Place:
+        return Place(self.task, self.request.lease, self.request.sandbox)
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.request.spec.episode_id, self.request.lease.generation
+
+    @property
+    def turns(self) -> int:
+        """Turns that are journalled, the open one included."""
+        return len(self.progress) + (self.open is not None)
+
+    @property
+    def used_s(self) -> float:
+        """Wall time that the episode has used in this slice; an outage of the world is not the policy's."""
+        return time.monotonic() - self.began - self.outage_s
+
+    @property
+    def wall_left_s(self) -> float:
+        return self.request.wall_left_s - self.used_s
+
+
+def begun(request: SliceRequest, writer: Writer, task: Task, turns: Sequence[TurnRecord]) -> SliceState:
+    """A slice over what the journal holds; only its newest turn can be open."""
+    opened = turns[-1] if turns and turns[-1].observations is None else None
+    return SliceState(
+        request=request,
+        writer=writer,
+        task=task,
+        progress=Progress(task, turns[:-1] if opened else turns),
+        open=opened,
+        began=time.monotonic(),
+        noticed=request.noticed,
+        answered=request.answered,
+        unsaved=_has_unsaved(task, turns),
+    )
+
+
+def _has_unsaved(task: Task, turns: Sequence[TurnRecord]) -> bool:
+    """Whether commands have run since the last checkpoint: an earlier attempt may not have come to make one."""
+    since = itertools.takewhile(lambda turn: not turn.checkpoint, reversed(turns))
+    return any(is_command(task, call.tool) for turn in since for call in turn.decision.calls)
+
+
+def ending_of(now: SliceState) -> Ending | None:
+    """How the turns have ended, if they have. Deterministic budgets come first, so equal runs end equally."""
+    last = now.progress.last
+    if last is not None and last.submit is not None:
+        return Ending.of(End.SUBMITTED)
+    if last is not None and last.give_up is not None:
+        return Ending.of(End.GAVE_UP, last.give_up)
+    why = now.progress.stalled()
+    if why:
+        return Ending.of(End.STALLED, why)
+    exhausted = now.progress.exhausted()
+    if exhausted or now.noticed:
+        return Ending.of(End.BUDGET_EXHAUSTED, exhausted or "wall time")
+    return None
+
+
+def notice(now: SliceState) -> str:
+    """What the policy is told before a last turn. The one of the wall time is remembered: it comes once."""
+    notice = now.progress.notice()
+    if not notice and now.wall_left_s <= _last_turn_s(now.task):
+        now.noticed = True
+        notice = f"About {max(1, int(now.wall_left_s))} s are left: this is your last turn."
+    restored = now.request.restored
+    if restored is not None and not now.added:
+        notice = f"{told_of_loss(restored)} {notice}".strip()
+    return notice
+
+
+def told_of_loss(restored: Restored) -> str:
+    """What the policy is told of a sandbox that was lost."""
+    files = "before the first turn" if restored.from_turn is None else f"after turn {restored.from_turn}"
+    return (
+        "The sandbox was lost with its processes and has been made anew: its files are as they were "
+        f"{files}. What a command that was under way did is unknown; it is not run again."
+    )
+
+
+def lost(now: SliceState, error: SandboxLost) -> SliceReport:
+    """A lost sandbox ends the episode, or asks the workflow for a new one, as the task says."""
+    plan = now.task.sandbox
+    if plan is None or plan.on_loss == "environment_error":
+        return ended(now, Ending.of(End.ENVIRONMENT_ERROR, str(error)))
+    return report_of(now, "lost", open_turn=now.open.turn if now.open is not None else None)
+
+
+def _last_turn_s(task: Task) -> float:
+    """The wall time kept for the one last turn after the notice: a tenth of the budget, at most a turn's time."""
+    return min(task.limits.turn_s, task.limits.wall_s / 10)
+
+
+def is_over(now: SliceState) -> bool:
+    limit = now.request.max_turns
+    return now.used_s >= now.request.seconds or (limit is not None and now.added >= limit)
+
+
+def ended(now: SliceState, ending: Ending) -> SliceReport:
+    return report_of(now, "end", ending=ending)
+
+
+def report_of(now: SliceState, reason: str, **what: object) -> SliceReport:
+    told = {"turns": now.turns, "reason": reason, "noticed": now.noticed, "used_s": round(now.used_s, 3)}
+    return SliceReport.model_validate({**told, **what})
+
+
+def answer_to(now: SliceState, question: str) -> Observation | None:
+    """What the question was answered, or ``None`` while a person must still answer."""
+    if now.task.answers is not None:
+        asked = now.progress.asked
+        if asked < len(now.task.answers):
+            return Observation(tool="ask", status="ok", content=now.task.answers[asked])
+        return Observation(tool="ask", status="timeout", message="nobody answered")
+    if not now.answered:
+        return None
+    now.answered = False
+    if now.request.answer is None:
+        return Observation(tool="ask", status="timeout", message="nobody answered in time")
+    return Observation(tool="ask", status="ok", content=now.request.answer)
+
+
+def real_wait_s(now: SliceState, ref: CallRef, call: Call) -> int:
+    """Seconds for which the workflow must sleep before this call, 0 for none.
+
+    Only a task that waits in real time sleeps; arguments that the world will refuse do not.
+    """
+    if now.task.waiting != "real" or call.tool != WAIT or now.request.waited == ref:
+        return 0
+    seconds = call.arguments.get("seconds")
+    acceptable = isinstance(seconds, int) and not isinstance(seconds, bool) and 0 < seconds <= LONGEST_S
+    return seconds if acceptable and isinstance(seconds, int) else 0
