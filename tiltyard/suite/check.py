@@ -1,6 +1,7 @@
 """Checks of a task that the model alone cannot make: against the world's tools and its template."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from pydantic import ValidationError
 
@@ -16,6 +17,8 @@ from schemas.contract import (
 from schemas.task import Reference, Step, Task
 from tiltyard.errors import BadInput, BadTask
 from tiltyard.references import expressions, resolve, step_of
+from tiltyard.sandbox.tools import TOOLS
+from tiltyard.suite.examinable import examinable
 from tiltyard.suite.explain import joined, nearest
 from tiltyard.suite.families import Suite
 from tiltyard.suite.practice import practise, stage
@@ -48,9 +51,15 @@ def check_in(task: Task, worlds: Mapping[str, WorldKind]) -> tuple[BadTask, ...]
 
 def check_task(task: Task, kind: WorldKind) -> tuple[BadTask, ...]:
     """Everything that is wrong with one task of the world ``kind``, each with the field and the fix."""
-    kind = with_engine_tools(kind)
-    problems = [*_tools(task, kind), *_template(task, kind), *_references(task, kind)]
+    kind = _with_tools(task, kind)
+    problems = [*_tools(task, kind), *_template(task, kind), *_references(task, kind), *examinable(task)]
     return tuple(BadTask(p.message, field=joined(task.id, p.field), fix=p.fix) for p in problems)
+
+
+def _with_tools(task: Task, kind: WorldKind) -> WorldKind:
+    """The world with all tools that the task's agent is offered."""
+    kind = with_engine_tools(kind)
+    return kind if task.sandbox is None else replace(kind, tools={**kind.tools, **TOOLS})
 
 
 def _tools(task: Task, kind: WorldKind) -> Iterator[BadInput]:

@@ -28,8 +28,8 @@ def practise(task: Task, engine: Engine) -> tuple[BadTask, ...]:
     """Play a task in this process; what is wrong with it, and nothing when it is sound.
 
     Doing nothing must not complete it, ``idle_passes`` must say what the grader finds, and every reference must
-    complete it and hold its process rules, unless no trial of the task can be judged. References that need a sandbox
-    are not played: there is none here. Not to be called from a running event loop.
+    complete it and hold its process rules, unless no trial of the task can be judged. References that need a
+    sandbox are not played: there is none here. Not to be called from a running event loop.
     """
     unplayed = task.needs_sandbox or why_unscorable(task)
     try:
