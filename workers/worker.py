@@ -24,6 +24,7 @@ from temporalio.client import (
 from temporalio.service import RPCError
 from tenacity import before_sleep_log, retry, retry_if_exception_type, wait_random_exponential
 
+from infra.local.processes import keep_to_itself
 from schemas.upkeep import UpkeepOrder
 from workers.assembly import activities_of, worker_of
 from workers.beat import BEAT_S, beat
@@ -102,7 +103,8 @@ async def keep_janitor(client: Client, settings: Settings) -> None:
 
 
 def work() -> None:
-    """Run a worker with the environment's settings."""
+    """Run a worker with the environment's settings, which policies of the same user must not read."""
+    keep_to_itself()
     asyncio.run(serve(Settings.from_environment()))
 
 

@@ -19,7 +19,7 @@ from infra.local.hold import FolderHold
 from infra.local.keeper import Keeper
 from infra.local.logs import rotate
 from infra.local.paths import PROCESSES
-from infra.local.processes import identify
+from infra.local.processes import identify, keep_to_itself
 from infra.local.runtime import Runtime
 from infra.local.signals import Signals
 from infra.local.state import Phase, StackState, keep_written
@@ -145,6 +145,7 @@ class _Homeless(Exception):
 def main(argv: list[str]) -> int:
     """Run one supervisor; a second one for the same data folder ends at once."""
     config = StackConfig.model_validate_json(Path(argv[0]).read_bytes())
+    keep_to_itself()  # it may have inherited the keys to where content lives
     os.setsid()
     os.umask(0o077)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)

@@ -28,8 +28,11 @@ T = TypeVar("T")
 THREADS = 8
 """Requests at once. The threads are the driver's own: a service that hangs must not hold up the databases."""
 
-CONNECT_S, SILENCE_S = 3.0, 15.0
-"""How long a connection may take to be made, and how long the service may say nothing on it."""
+CONNECT = timedelta(seconds=3)
+"""How long a connection may take to be made."""
+
+SILENCE = timedelta(seconds=30)
+"""How long the service may say nothing on a connection: it may be writing a large object to its disks."""
 
 LIMIT_BYTES = 512 * 1024 * 1024
 """The largest object: it is in memory as a whole, and one request must carry it."""
@@ -49,11 +52,16 @@ class S3Objects:
     """
 
     def __init__(
-        self, place: S3Place, *, patience: timedelta = timedelta(0), limit_bytes: int = LIMIT_BYTES
+        self,
+        place: S3Place,
+        *,
+        patience: timedelta = timedelta(0),
+        silence: timedelta = SILENCE,
+        limit_bytes: int = LIMIT_BYTES,
     ) -> None:
         self._place, self._patience, self._limit_bytes = place, patience, limit_bytes
         self._http = PoolManager(
-            timeout=Timeout(connect=CONNECT_S, read=SILENCE_S),
+            timeout=Timeout(connect=CONNECT.total_seconds(), read=silence.total_seconds()),
             retries=False,  # we count and wait ourselves
             maxsize=THREADS,
             cert_reqs="CERT_REQUIRED",

@@ -105,7 +105,7 @@ def test_every_setting_is_documented(variable: str) -> None:
 
 
 def test_no_setting_is_invented() -> None:
-    named = set(re.findall(r"TILTYARD_[A-Z_]+", "".join(page.read_text() for page in PAGES)))
+    named = set(re.findall(r"TILTYARD_[A-Z0-9_]+", "".join(page.read_text() for page in PAGES)))
     assert named <= ENVIRONMENT.keys()
 
 

@@ -1,6 +1,7 @@
 """What S3 services answer when something is wrong, and what we make of it."""
 
 import hashlib
+import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
@@ -8,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from infra.stores.s3_objects import S3Objects
+from infra.stores.s3_place import S3Place
 from schemas.base import sha256
 from tests.contract.objects.scripted_s3 import SILENCE, Answer, ScriptedS3, refusal, scripted_s3
 from tiltyard.errors import BadInput, EnvironmentFailed, ObjectsUnreachable
@@ -125,6 +127,15 @@ async def test_bytes_that_are_not_the_named_ones_are_never_handed_out() -> None:
         with pytest.raises(EnvironmentFailed, match="does not hold the bytes"):
             await objects.get(NAME)
         assert len(script.asked) == 1
+
+
+async def test_a_service_that_hangs_is_unreachable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # takes connections and never answers
+        place = S3Place(endpoint=f"http://127.0.0.1:{listener.getsockname()[1]}", bucket="bucket")
+        with closing(S3Objects(place, silence=timedelta(seconds=0.05))) as objects:
+            for use in (lambda: objects.get(NAME), lambda: objects.put(DATA), objects.try_out):
+                with pytest.raises(ObjectsUnreachable, match="timed out"):
+                    await use()
 
 
 async def test_a_redirection_is_not_followed() -> None:
