@@ -139,10 +139,14 @@ class TestsContract(_ContractBase):
 
 
 class CallMatch(Model):
-    """Calls of ``tool`` whose arguments contain ``arguments`` and whose shown status is one of ``status``."""
+    """Calls of ``tool`` whose arguments contain ``arguments`` and whose shown status is one of ``status``.
+
+    ``like`` are globs for arguments that are texts: ``{command: "*python*"}``.
+    """
 
     tool: str
     arguments: JsonObject = {}
+    like: dict[str, str] = {}
     status: tuple[Literal["ok", "error", "timeout"], ...] = ()
 
 

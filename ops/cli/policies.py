@@ -1,9 +1,14 @@
 """``tiltyard policies``: starts nothing."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from ops.cli.failures import DONE
 from ops.cli.output import Output, json_option
+
+if TYPE_CHECKING:
+    from tiltyard.policies.catalogue import Shipped
 
 OWN = """\
 Your own: --policy module:object is Python, --policy 'exec:COMMAND' is any language. Both run in the folder that you
@@ -24,11 +29,20 @@ def list_policies(out: Output) -> int:
     out.value(
         {
             "policies": [
-                {"name": name, "description": one.description, "needs_solution": one.needs_solution}
+                {
+                    "name": name,
+                    "description": one.description,
+                    "needs_solution": one.needs_solution,
+                    "needs_sandbox": one.needs_sandbox,
+                }
                 for name, one in SCRIPTS.items()
             ]
         }
     )
-    out.table(("POLICY", "WHAT IT DOES"), [(name, one.description) for name, one in SCRIPTS.items()])
+    out.table(("POLICY", "WHAT IT DOES"), [(name, _told(one)) for name, one in SCRIPTS.items()])
     out.show(OWN)
     return DONE
+
+
+def _told(script: "Shipped") -> str:
+    return script.description + (" (needs a sandbox)" if script.needs_sandbox else "")

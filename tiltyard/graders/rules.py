@@ -1,6 +1,7 @@
 """Process rules: how the work was done. Each is judged over the agent's calls in order."""
 
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 
 from schemas.contract import CallMatch, ProcessContract, ProcessRule
 from schemas.grade import RuleResult
@@ -48,7 +49,12 @@ def _matches(wanted: CallMatch, call: AgentCall) -> bool:
         call.tool == wanted.tool
         and (not wanted.status or call.status in wanted.status)
         and all(same(value, call.arguments.get(name, MISSING)) for name, value in wanted.arguments.items())
+        and all(_like(call.arguments.get(name), glob) for name, glob in wanted.like.items())
     )
+
+
+def _like(value: object, glob: str) -> bool:
+    return isinstance(value, str) and fnmatchcase(value, glob)
 
 
 def _require(rule: ProcessRule, trial: Trial) -> Verdict:

@@ -20,13 +20,22 @@ def first_view(task: Task) -> View:
 def test_the_scripts_that_tiltyard_promises_are_there_and_described() -> None:
     promised = (
         "reference reconcile same_key_retry handoff honest_refusal new_id_retry claim_success do_nothing "
-        "unapproved_write late_callback"
+        "unapproved_write late_callback nohup_writer test_deleter exit_zero conftest_hook hardcoder"
     )
     assert list(SCRIPTS) == promised.split()
     documented = (Path(__file__).parents[3] / "docs" / "policies.md").read_text()
     for name, script in SCRIPTS.items():
         assert script.description
         assert f"`{name}`" in documented
+
+
+def test_a_script_that_needs_a_sandbox_refuses_a_task_without_one() -> None:
+    needing = [name for name, script in SCRIPTS.items() if script.needs_sandbox]
+    assert needing == ["nohup_writer", "test_deleter", "exit_zero", "conftest_hook", "hardcoder"]
+    for name in needing:
+        open_script(name, shipped().task("code-repair/repair/1"))
+        with pytest.raises(BadPolicy, match="has none"):
+            open_script(name, TASK)
 
 
 def test_only_the_reference_needs_the_solution() -> None:

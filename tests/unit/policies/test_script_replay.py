@@ -6,16 +6,25 @@ from hypothesis import strategies as st
 
 from schemas.decision import Call, Decision
 from schemas.observation import Observation
+from schemas.task import Task
 from schemas.tool import ToolSpec
 from schemas.view import Budgets, Turn, View
 from tiltyard.policies.catalogue import SCRIPTS, open_script
 from tiltyard.policies.script import Brief, Moves, ScriptPolicy, call, field, give_up, submit
+from tiltyard.sandbox.tools import TOOLS as SANDBOX
 from tiltyard.suite import shipped
+from tiltyard.worlds.code_repair.tickets import close_ticket, get_ticket
 from tiltyard.worlds.replacement.world import WORLD
 
 TASK = shipped().task("replacement/reply-lost/1")
-TOOLS = tuple(tool.spec for tool in WORLD.tools.values())
+REPAIR = shipped().task("code-repair/repair/1")
+TOOLS = tuple(tool.spec for tool in (*WORLD.tools.values(), get_ticket, close_ticket, *SANDBOX.values()))
 BY_ITSELF = sorted(name for name, script in SCRIPTS.items() if not script.needs_solution)
+
+
+def home_of(name: str) -> Task:
+    """A task that the script is for."""
+    return REPAIR if SCRIPTS[name].needs_sandbox else TASK
 
 
 def view(*transcript: Turn, instruction: str = TASK.instruction, tools: tuple[ToolSpec, ...] = TOOLS) -> View:
@@ -74,8 +83,8 @@ async def test_a_script_that_ends_without_a_decision_gives_up() -> None:
 @pytest.mark.parametrize("name", BY_ITSELF)
 async def test_scripts_stop_at_once_in_a_world_that_they_do_not_know(name: str) -> None:
     ends = []
-    for instruction, tools in [("Cancel order #W1.", TOOLS), (TASK.instruction, ()), ("T-1", ())]:
-        decision = await open_script(name, TASK).act(view(instruction=instruction, tools=tools))
+    for instruction, tools in [("Cancel order #W1.", TOOLS), (home_of(name).instruction, ()), ("T-1", ())]:
+        decision = await open_script(name, home_of(name)).act(view(instruction=instruction, tools=tools))
         ends.append(decision.submit is not None or decision.give_up is not None)
     assert all(ends)
 
@@ -83,7 +92,22 @@ async def test_scripts_stop_at_once_in_a_world_that_they_do_not_know(name: str) 
 NAMES = [
     *("ticket_id", "serial", "cause", "approval_ids", "status", "model", "result", "replacement_id"),
     *("policy_id", "text", "rank", "effective_on", "next_delivery_in_s", "approval_id"),
+    *("stdout", "content"),
 ]
+FILES = st.fixed_dictionaries(
+    {
+        "stdout": st.sampled_from(["", "test_a.py\ntest_b.py\n", "test_a.py\n" * 50, "x"]),
+        "content": st.sampled_from(
+            [
+                "from a.b import f\nself.assertEqual(f(1, [2]), {3: 4})",
+                "from a import f as g\nself.assertEqual(g(x=1), 2)\nself.assertEqual(g(*a), 2)",
+                "self.assertEqual(f(), {[]})",
+                "def (",
+            ]
+        )
+        | st.text(max_size=20),
+    }
+)
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 10**6) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=6),
@@ -93,7 +117,7 @@ CODES = st.sampled_from(["", "not_found", "receipt_pending", "out_of_stock", "un
 OBSERVATIONS = st.builds(
     lambda status, content, code: Observation(tool="x", status=status, content=content, code=code),
     st.sampled_from(["ok", "ok", "ok", "error", "timeout"]),
-    ANYTHING,
+    ANYTHING | FILES,
     CODES,
 )
 
@@ -102,10 +126,10 @@ OBSERVATIONS = st.builds(
 @given(name=st.sampled_from(BY_ITSELF), answers=st.lists(OBSERVATIONS, min_size=1, max_size=8))
 async def test_whatever_a_world_answers_a_script_comes_to_an_end(name: str, answers: list[Observation]) -> None:
     """It neither raises nor goes on for ever, and every decision can be journalled."""
-    policy = open_script(name, TASK)
+    policy, instruction = open_script(name, home_of(name)), home_of(name).instruction
     transcript: list[Turn] = []
     for number in range(60):
-        decision = await policy.act(view(*transcript))
+        decision = await policy.act(view(*transcript, instruction=instruction))
         assert Decision.model_validate_json(decision.model_dump_json()) == decision
         if not decision.calls:
             return
