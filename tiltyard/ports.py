@@ -208,10 +208,16 @@ class Records(Protocol):
 class Objects(Protocol):
     """Content-addressed objects: the name is the SHA-256 of the bytes."""
 
-    async def put(self, data: bytes) -> str: ...
+    async def put(self, data: bytes) -> str:
+        """Store the bytes, whole or not at all; its name. Again: nothing happens.
+
+        Raises ``ObjectsUnreachable`` when that was not confirmed, ``BadInput`` for more than a store can take.
+        """
+        ...
 
     async def get(self, name: str) -> bytes:
-        """Raises ``EnvironmentFailed`` when it is missing or its bytes do not match its name."""
+        """Raises ``EnvironmentFailed`` when it is missing or its bytes do not match its name, and
+        ``ObjectsUnreachable`` when the store is away."""
         ...
 
 
