@@ -1,7 +1,5 @@
 """The supervisor's children as a table: how each starts, when it is ready, what shows that it is broken."""
 
-import os
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +7,7 @@ from pathlib import Path
 from infra.local.config import StackConfig
 from infra.local.runtime import Runtime
 from infra.local.temporal import TemporalServer
+from infra.sockets import listening
 
 
 def _nothing() -> None:
@@ -65,7 +64,7 @@ def children(config: StackConfig, temporal: TemporalServer, runtime: Runtime) ->
         Child(
             "world",
             lambda: list(config.world),
-            lambda _: connects(config.world_socket),
+            lambda _: listening(config.world_socket),
             lambda: _touched(config.world_socket),
             lambda: settings,
             prepare=runtime.ready,
@@ -84,13 +83,6 @@ def children(config: StackConfig, temporal: TemporalServer, runtime: Runtime) ->
             inherits=config.secrets,
         ),
     )
-
-
-def connects(path: Path) -> bool:
-    """Whether somebody listens on the unix socket."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(1)
-        return probe.connect_ex(os.fspath(path)) == 0
 
 
 def _holds(marker: Path, pid: int) -> bool:

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from infra.sockets import LONGEST_PATH_BYTES, fits
-from tiltyard.errors import BadInput
+from infra.sockets import usable
 
 MESSAGE_LIMIT_BYTES = 64 * 1024 * 1024
 PIECE_BYTES = 1024 * 1024
@@ -23,11 +22,4 @@ OPTIONS: tuple[tuple[str, int], ...] = (
 
 def address_of(socket: Path) -> str:
     """A socket's gRPC address. Raises ``BadInput`` for a path that is too long for a socket."""
-    path = socket.absolute()
-    if not fits(path):
-        raise BadInput(
-            f"{path} is longer than {LONGEST_PATH_BYTES} bytes",
-            field="socket",
-            fix="use a folder with a short path",
-        )
-    return f"unix:{path}"
+    return f"unix:{usable(socket.absolute())}"

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import socket as sockets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from infra.rpc.channel import OPTIONS, PIECE_BYTES, address_of
 from infra.rpc.failures import TRAILER, to_wire
 from infra.rpc.gen import world_pb2 as wire
 from infra.rpc.gen.world_pb2_grpc import WorldServicer, add_WorldServicer_to_server
+from infra.sockets import listening
 from schemas.base import canonical
 from schemas.world import DeliveryRequest, LeaseRequest
 from tiltyard.errors import BadInput, StackFailed, TiltyardError
@@ -94,7 +94,7 @@ def serve(engine: Engine, socket_path: Path) -> grpc.Server:
     listens there, ``BadInput`` when the path is too long for a socket.
     """
     address = address_of(socket_path)
-    if _listening(socket_path):
+    if listening(socket_path):
         raise StackFailed(f"a world server is listening on {socket_path} already")
     server = grpc.server(ThreadPoolExecutor(THREADS, thread_name_prefix="world"), options=OPTIONS)
     add_WorldServicer_to_server(Servicer(engine), server)
@@ -133,8 +133,3 @@ def _parsing(field: str) -> Iterator[None]:
         found = error.errors(include_url=False)[0]
         where = ".".join([field, *map(str, found["loc"])])
         raise BadInput(found["msg"], field=where, fix="send the JSON of the model that the proto names") from error
-
-
-def _listening(path: Path) -> bool:
-    with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
-        return probe.connect_ex(str(path)) == 0

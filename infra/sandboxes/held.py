@@ -1,0 +1,237 @@
+"""One sandbox of this host, from its launch to its release."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from infra.sandboxes import records
+from infra.sandboxes.launching import Launched
+from infra.sandboxes.link import Link
+from infra.sandboxes.records import Kept
+from schemas.base import Model, digest_of
+from schemas.sandbox import (
+    Enforced,
+    ExecRequest,
+    SandboxDrain,
+    SandboxFacts,
+    SandboxOrder,
+    SandboxRef,
+    SandboxReply,
+    SandboxRequest,
+)
+from tiltyard.errors import BadInput, LateWrite, SandboxLost
+
+log = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=BaseModel)
+
+LOOKS, PAUSE_S = 100, 0.02
+"""How often it is looked from outside whether a drained supervisor is alone: what was killed takes a moment."""
+
+
+class Patience(Model):
+    """How long a supervisor may take to answer, in seconds. One that takes longer is killed: its sandbox is lost.
+
+    ``answer_s`` is what anything may take beyond the time that its request gives it.
+    """
+
+    answer_s: float = 60
+    drain_s: float = 30
+
+
+PATIENCE = Patience()
+
+
+class MemoryVerdicts:
+    """Which commands the machine ended for want of memory: decided once for each, so that it stays as it was."""
+
+    def __init__(self) -> None:
+        self._kills_before: dict[str, int] = {}
+        self._verdicts: dict[str, bool] = {}
+
+    def begin(self, op_id: str, launched: Launched | None) -> None:
+        """The command is asked for, perhaps again."""
+        if launched is not None and op_id not in self._kills_before:
+            self._kills_before[op_id] = launched.memory_kills()
+
+    def judged(self, reply: SandboxReply, launched: Launched | None) -> SandboxReply:
+        """The reply with the verdict: SIGKILL ended it, not its deadline, and the machine killed meanwhile."""
+        ended = reply.exec
+        if ended is None or ended.signal != "SIGKILL" or ended.timed_out or launched is None:
+            return reply
+        killed = launched.memory_kills() > self._kills_before[reply.op_id]
+        verdict = self._verdicts.setdefault(reply.op_id, killed)
+        return reply.model_copy(update={"exec": ended.model_copy(update={"out_of_memory": verdict})})
+
+
+class HeldSandbox:
+    """A sandbox with its record, and the way to its supervisor for as long as that lives.
+
+    ``end`` kills what is left of it and says whether nothing is left. ``has_slot``: it counts as one of the host's.
+    """
+
+    def __init__(self, kept: Kept, folder: Path, end: Callable[[], Awaitable[bool]], patience: Patience) -> None:
+        self.kept, self.folder = kept, folder
+        self.has_slot = False
+        self._end, self._patience = end, patience
+        self._launched: Launched | None = None
+        self._link: Link | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._memory = MemoryVerdicts()
+        self._sealed_inside = self._ended = False
+        self._ending, self._draining = asyncio.Lock(), asyncio.Lock()
+
+    @property
+    def ref(self) -> SandboxRef:
+        return self.kept.ref
+
+    async def attach(self, launched: Launched) -> None:
+        """Speak with the supervisor from now on; when it hangs up the sandbox is lost."""
+        self._launched, self._end = launched, lambda: _ended(launched)
+        self._link = link = await Link.over(launched.control, lambda: SandboxLost(f"{_name(self.ref)} is lost"))
+        self._watch = asyncio.create_task(self._lose_with(link))
+        self.now(identity=launched.identity)
+
+    async def set_up(self, order: SandboxOrder) -> None:
+        """Have the supervisor put the order's files and limits in place."""
+        content = order.model_dump(mode="json", include={"start", "environment", "limits"})
+        await self.ask("setup", **{**(self._launched.setup if self._launched else {}), **content})
+        self.now(state="live")
+
+    def now(self, **changes: object) -> None:
+        """Change the record."""
+        self.kept = Kept.model_validate({**self.kept.model_dump(), **changes})
+        records.write(self.folder, self.kept)
+
+    async def ask(self, do: str, beyond_s: float = 0, **fields: Any) -> dict[str, Any]:
+        """The supervisor's answer. Raises ``SandboxLost`` when it is gone, or has given none in time."""
+        within_s = beyond_s + self._patience.answer_s
+        link = self.require_there()
+        try:
+            async with asyncio.timeout(within_s):
+                return await link.ask(do, **fields)
+        except TimeoutError:
+            await self.lose(why := f"its supervisor did not answer {do!r} within {within_s:g} s")
+            raise SandboxLost(f"{_name(self.ref)} is lost: {why}") from None
+
+    async def answer(self, kind: type[M], do: str, beyond_s: float = 0, **fields: Any) -> M:
+        """The answer as a model."""
+        return await self._read(kind, do, await self.ask(do, beyond_s, **fields))
+
+    async def _read(self, kind: type[M], do: str, said: dict[str, Any]) -> M:
+        """A supervisor that answers anything else is not trusted any more."""
+        try:
+            return kind.model_validate(said)
+        except ValidationError as error:
+            await self.lose(why := f"its supervisor answered {do!r} with what is no {kind.__name__}")
+            raise SandboxLost(f"{_name(self.ref)} is lost: {why}") from error
+
+    def require_there(self) -> Link:
+        """The way to its supervisor. Raises ``SandboxLost``."""
+        if self.kept.state == "lost" or self._link is None:
+            raise SandboxLost(f"{_name(self.ref)} is lost, with its processes and files")
+        return self._link
+
+    async def call(self, request: SandboxRequest) -> SandboxReply:
+        """The supervisor knows what it has recorded before the seal, so it is asked after it too; but nothing is
+        sent while it may not have heard of the seal."""
+        if self.kept.state == "sealed" and not self._sealed_inside:
+            raise LateWrite(f"{request.op_id} came after the seal of {_name(self.ref)}")
+        takes_s = request.timeout_s if isinstance(request, ExecRequest) else 0
+        content, digest = request.model_dump(mode="json"), digest_of(request)
+        self._memory.begin(request.op_id, self._launched)
+        reply = await self.answer(SandboxReply, "call", takes_s, request=content, digest=digest)
+        return self._memory.judged(reply, self._launched)
+
+    async def seal(self) -> None:
+        """Refuse whatever is new, from this line on, and have the supervisor refuse it."""
+        self.require_there()
+        if self.kept.state == "live":
+            self.now(state="sealed")
+        if not self._sealed_inside:
+            await self.ask("seal")
+            self._sealed_inside = True
+
+    async def drain(self) -> SandboxDrain:
+        """The supervisor ends all others, and that is looked at from outside; or all are ended from outside."""
+        async with self._draining:
+            if self.kept.drain is None:
+                if self.kept.state == "live":
+                    raise BadInput("it is not sealed", field="sandbox", fix="seal it first")
+                self.require_there()
+                self.now(drain=(await self._drained()).model_dump())
+            assert self.kept.drain is not None
+            return self.kept.drain
+
+    async def facts(self, enforced: tuple[Enforced, ...]) -> SandboxFacts:
+        """What the supervisor knows, with what is known outside."""
+        if self.kept.drain is None:
+            raise BadInput("it is not drained", field="sandbox", fix="drain it first")
+        outside = {"driver": self.ref.driver, "incarnation": self.ref.incarnation, "enforced": enforced}
+        said = await self.ask("facts")
+        return await self._read(SandboxFacts, "facts", {**said, **outside, "drain": self.kept.drain})
+
+    async def _drained(self) -> SandboxDrain:
+        others = self._others()
+        beyond_s = self._patience.drain_s - self._patience.answer_s
+        try:
+            report = await self.answer(SandboxDrain, "drain", beyond_s)
+        except SandboxLost:
+            log.warning("%s was drained from outside: its supervisor did not do it", _name(self.ref))
+            return SandboxDrain(found=others, ended_by_kill=others, empty=await self.end())
+        return report.model_copy(update={"empty": report.empty and await self._alone()})
+
+    async def _alone(self) -> bool:
+        for _ in range(LOOKS):
+            if self._others() == 0:
+                return True
+            await asyncio.sleep(PAUSE_S)
+        return False
+
+    def _others(self) -> int:
+        """Processes beside the supervisor, counted from outside."""
+        return max(0, len(self._launched.processes()) - 1) if self._launched else 0
+
+    async def lose(self, why: str) -> None:
+        """It is lost from now on, and what is left of it is ended at once; its record stays until the release."""
+        if self.kept.state != "lost":
+            log.warning("%s is lost: %s", _name(self.ref), why)
+            self.now(state="lost")
+        if not await self.end():
+            log.error("something of %s is left after a kill", _name(self.ref))
+
+    async def give_up(self) -> bool:
+        """End it and forget its record; whether nothing is left. Where something is, it stays as a lost one."""
+        if self._watch:
+            self._watch.cancel()
+        if await self.end():
+            records.remove(self.folder)
+            return True
+        self.now(state="lost")
+        log.error("something of %s is left after a kill: its place is not used again", _name(self.ref))
+        return False
+
+    async def end(self) -> bool:
+        """Kill it and clean up; whether nothing is left. Again: tries again with what was left."""
+        async with self._ending:
+            self._ended = self._ended or await self._end()
+            if self._link:
+                self._link.close()
+            return self._ended
+
+    async def _lose_with(self, link: Link) -> None:
+        await link.wait_closed()
+        await self.lose("its supervisor has ended")
+
+
+async def _ended(launched: Launched) -> bool:
+    launched.kill()
+    return await launched.gone()
+
+
+def _name(ref: SandboxRef) -> str:
+    return f"the sandbox {ref.name}/{ref.incarnation}"

@@ -1,0 +1,250 @@
+"""The host of sandboxes: the ``Sandboxes`` port over the drivers of one machine.
+
+The sandboxes belong to the process that this runs in. What an earlier process left is ended at the start, and those
+sandboxes are told as lost until their episodes give them up.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Self, TypeVar
+
+from infra.sandboxes import records
+from infra.sandboxes.held import PATIENCE, HeldSandbox, Patience
+from infra.sandboxes.launching import Launcher
+from infra.sandboxes.making import Making, Slots
+from infra.sandboxes.records import Kept, folder_of, ref_of
+from schemas.sandbox import (
+    DriverName,
+    SandboxDrain,
+    SandboxFacts,
+    SandboxOffer,
+    SandboxOrder,
+    SandboxRecord,
+    SandboxRef,
+    SandboxReply,
+    SandboxRequest,
+    Snapshot,
+)
+from tiltyard.errors import EnvironmentFailed, SandboxLost, SandboxUnavailable
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+REMEMBERED = 100_000
+"""Names of sandboxes that are gone whose incarnations are refused. A request that is late by more than so many
+episodes would make a sandbox that the janitor takes away."""
+
+
+class SandboxHost:
+    """Implements ``tiltyard.ports.Sandboxes``; an asynchronous context manager. ``folder`` is its own.
+
+    A slot is held from provision to release, also by a lost sandbox; the next incarnation of a name takes over that
+    of the one before. A caller that is cancelled cancels nothing but its own waiting for a slot.
+    """
+
+    def __init__(
+        self, launchers: Mapping[DriverName, Launcher], folder: Path, slots: int, patience: Patience = PATIENCE
+    ) -> None:
+        self._launchers, self._folder, self._patience = launchers, folder, patience
+        self._slots = Slots(slots)
+        self._held: dict[SandboxRef, HeldSandbox] = {}
+        self._making: dict[str, Making] = {}
+        self._gone: OrderedDict[str, int] = OrderedDict()
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    async def __aenter__(self) -> Self:
+        for folder, kept in list(records.found(self._folder)):
+            await self._sweep(folder, kept)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Every sandbox is killed; the records stay, so that the next host tells their episodes."""
+        for making in list(self._making.values()):
+            making.leave_queue()
+            await making.over()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await asyncio.gather(*(held.lose("its host ends") for held in self._held.values()))
+
+    async def offer(self, driver: DriverName) -> SandboxOffer:
+        launcher = self._launchers.get(driver)
+        if launcher is None:
+            return no_driver(driver, self._launchers)
+        return launcher.offer().model_copy(update={"slots": self._slots.number})
+
+    async def provision(self, order: SandboxOrder) -> SandboxRef:
+        ref = ref_of(order)
+        making = self._making.get(order.name)
+        if making is None or making.ref != ref:
+            if ref in self._held:
+                self._held[ref].require_there()
+                return ref
+            making = await self._begin(order, ref)
+        await making.made()
+        return ref
+
+    async def _begin(self, order: SandboxOrder, ref: SandboxRef) -> Making:
+        """Start making it, once all that speaks against it has been looked at."""
+        offer = await self.offer(order.driver)
+        if not offer.available:
+            raise SandboxUnavailable(f"{order.driver}: {offer.problem}; {offer.fix}".rstrip("; "))
+        if ref.incarnation <= self._newest(ref.name):
+            raise SandboxLost(f"the sandbox {ref.name}/{ref.incarnation} was there, and is gone")
+        before = self._making.get(ref.name)
+        making = self._making[ref.name] = Making(ref)
+        making.start(self._make(making, order, before))
+        return making
+
+    def _newest(self, name: str) -> int:
+        """The highest incarnation of the name that is or was there, or is being made."""
+        there = [ref.incarnation for ref in self._held if ref.name == name]
+        coming = [self._making[name].ref.incarnation] if name in self._making else []
+        return max(0, self._gone.get(name, 0), *there, *coming)
+
+    async def _make(self, making: Making, order: SandboxOrder, before: Making | None) -> None:
+        try:
+            has_slot = await self._discard_lower(making.ref, before)
+            if not has_slot:
+                await self._slots.take(making)
+            await self._launch(order)
+        finally:
+            if self._making.get(order.name) is making:
+                del self._making[order.name]
+
+    async def _discard_lower(self, ref: SandboxRef, before: Making | None) -> bool:
+        """End the lower incarnations of the name; whether the slot of one is ours now."""
+        if before is not None:
+            before.leave_queue()
+            await before.over()
+        slots = 0
+        for older in [held for held in self._held.values() if held.ref.name == ref.name]:
+            slots += await self._give_up(older)
+        for _ in range(slots - 1):
+            self._slots.give_back()
+        return slots > 0
+
+    async def _launch(self, order: SandboxOrder) -> None:
+        """Make the sandbox in the slot that was taken for it, which it keeps or gives back."""
+        launcher, folder = self._launchers[order.driver], folder_of(self._folder, ref_of(order))
+        held = HeldSandbox(Kept.of(order), folder, _remains(launcher, folder), self._patience)
+        held.has_slot = True
+        try:
+            records.remove(folder)
+            held.now()
+            await held.attach(await launcher.launch(order, folder))
+            await held.set_up(order)
+        except BaseException as error:
+            self._held[held.ref] = held
+            if await self._give_up(held):
+                self._slots.give_back()
+            if isinstance(error, SandboxLost | OSError):  # nobody has seen it: the same one may be made again
+                raise EnvironmentFailed(f"the sandbox {order.name} could not be made: {error}") from error
+            raise
+        self._held[held.ref] = held
+
+    async def call(self, sandbox: SandboxRef, request: SandboxRequest) -> SandboxReply:
+        return await self._find(sandbox).call(request)
+
+    async def snapshot(self, sandbox: SandboxRef, known: Mapping[str, str]) -> Snapshot:
+        return await self._find(sandbox).answer(Snapshot, "snapshot", known=dict(known))
+
+    async def settle(self, sandbox: SandboxRef, limit_s: float) -> bool:
+        return (await self._find(sandbox).ask("settle", limit_s, limit_s=limit_s)).get("empty") is True
+
+    async def seal(self, sandbox: SandboxRef) -> None:
+        await self._to_its_end(self._find(sandbox).seal())
+
+    async def drain(self, sandbox: SandboxRef) -> SandboxDrain:
+        return await self._to_its_end(self._find(sandbox).drain())
+
+    async def facts(self, sandbox: SandboxRef) -> SandboxFacts:
+        held = self._find(sandbox)
+        return await held.facts((await self.offer(sandbox.driver)).enforced)
+
+    async def release(self, sandbox: SandboxRef) -> None:
+        await self._to_its_end(self._release(sandbox))
+
+    async def sandboxes(self) -> tuple[SandboxRecord, ...]:
+        return tuple(held.kept.told for _, held in sorted(self._held.items(), key=lambda one: one[0].name))
+
+    async def _release(self, sandbox: SandboxRef) -> None:
+        """From now on it is not made any more; what was begun is brought to an end first."""
+        self._remember(sandbox)
+        making = self._making.get(sandbox.name)
+        if making is not None and making.ref == sandbox:
+            making.leave_queue()
+            await making.over()
+        held = self._held.get(sandbox)
+        if held is not None and await self._give_up(held):
+            self._slots.give_back()
+
+    async def _give_up(self, held: HeldSandbox) -> bool:
+        """End the sandbox and forget it; whether its slot is free now, for the caller to use or to give back.
+
+        One of which something is left is kept as lost, with its slot.
+        """
+        if not await held.give_up():
+            return False
+        self._held.pop(held.ref, None)
+        had_slot, held.has_slot = held.has_slot, False
+        return had_slot
+
+    def _remember(self, ref: SandboxRef) -> None:
+        self._gone[ref.name] = max(ref.incarnation, self._gone.pop(ref.name, 0))
+        if len(self._gone) > REMEMBERED:
+            self._gone.popitem(last=False)
+
+    def _find(self, sandbox: SandboxRef) -> HeldSandbox:
+        held = self._held.get(sandbox)
+        if held is None:
+            raise SandboxLost(f"the sandbox {sandbox.name}/{sandbox.incarnation} is not there")
+        return held
+
+    async def _sweep(self, folder: Path, kept: Kept | None) -> None:
+        """End what an earlier host process left of a sandbox. One that somebody had is kept as lost."""
+        if kept is None:
+            log.warning("the record in %s cannot be read: whatever belongs to it is ended", folder)
+            if all([await _remains(launcher, folder)() for launcher in self._launchers.values()]):
+                records.remove(folder)
+            return
+        launcher = self._launchers.get(kept.ref.driver)
+        held = HeldSandbox(kept, folder, _remains(launcher, folder, kept.identity), self._patience)
+        self._held[kept.ref] = held
+        if kept.state == "making":
+            await self._give_up(held)
+        else:
+            await held.lose("its host has ended")
+
+    async def _to_its_end(self, work: Coroutine[None, None, T]) -> T:
+        """Do it, also when whoever asked is cancelled meanwhile."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(task)
+
+
+def no_driver(driver: DriverName, launchers: Iterable[DriverName]) -> SandboxOffer:
+    """The offer of a driver that is not there."""
+    others = " or ".join(f"`--sandbox {name}`" for name in launchers)
+    return SandboxOffer(driver=driver, available=False, problem="it does not exist here", fix=f"use {others}")
+
+
+def _remains(
+    launcher: Launcher | None, folder: Path, identity: Mapping[str, object] = MappingProxyType({})
+) -> Callable[[], Awaitable[bool]]:
+    """Ends what is left of a sandbox that is known by its record only; whether nothing is left."""
+
+    async def end() -> bool:
+        try:
+            return launcher is not None and launcher.sweep({**identity, "folder": str(folder)})
+        except Exception:  # whatever a damaged record leads to, the host starts
+            log.exception("what is left of the sandbox in %s cannot be ended", folder)
+            return False
+
+    return end

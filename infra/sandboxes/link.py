@@ -1,0 +1,109 @@
+"""One side of a connection that asks: many questions at once, answered in any order.
+
+The same frames are spoken between worker and host and between host and supervisor.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any, Self
+
+from infra.sandboxes.frames import Garbage, frame_of, read_frame
+from tiltyard import errors
+from tiltyard.errors import BadInput, EnvironmentFailed, TiltyardError
+
+HungUp = Callable[[], TiltyardError]
+"""Makes the error that a hang-up is, for those who wait for an answer."""
+
+
+class Link:
+    """A connection to one who answers. ``forgets``: the other side is told of a caller that was cancelled."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, hung_up: HungUp, *, forgets: bool = False
+    ) -> None:
+        self._reader, self._writer, self._hung_up, self._forgets = reader, writer, hung_up, forgets
+        self._asked = 0
+        self._open: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._closed = asyncio.Event()
+        self._reading = asyncio.create_task(self._read())
+
+    @classmethod
+    async def over(cls, control: socket.socket, hung_up: HungUp) -> Self:
+        """A link over a connected unix socket, which belongs to it from now on."""
+        return cls(*await asyncio.open_unix_connection(sock=control), hung_up)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed.is_set()
+
+    async def ask(self, do: str, **fields: object) -> dict[str, Any]:
+        """The answer. Raises the error that was answered, or that of a hang-up."""
+        if self.closed:
+            raise self._hung_up()
+        self._asked += 1
+        number = self._asked
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._open[number] = answer
+        try:
+            await self._send({"id": number, "do": do, **fields})
+            return await answer
+        except asyncio.CancelledError:
+            if self._forgets and not self.closed:
+                self._asked += 1
+                self._writer.write(frame_of({"id": self._asked, "do": "forget", "of": number}))
+            raise
+        finally:
+            del self._open[number]
+
+    async def wait_closed(self) -> None:
+        """Wait for the hang-up."""
+        await self._closed.wait()
+
+    def close(self) -> None:
+        """Hang up. Again: nothing happens."""
+        self._reading.cancel()
+        self._end()
+
+    async def _send(self, question: dict[str, object]) -> None:
+        try:
+            self._writer.write(frame_of(question))
+            await self._writer.drain()
+        except ConnectionError:
+            self._end()
+            raise self._hung_up() from None
+
+    async def _read(self) -> None:
+        try:
+            while (said := await read_frame(self._reader)) is not None:
+                self._answered(said)
+        except (Garbage, ConnectionError):
+            pass  # one that speaks nonsense is as good as gone
+        finally:
+            self._end()
+
+    def _answered(self, said: dict[str, Any]) -> None:
+        answer = self._open.get(said.get("id", 0))
+        if answer is None or answer.done():
+            return
+        if isinstance(ok := said.get("ok"), dict):
+            answer.set_result(ok)
+        else:
+            answer.set_exception(_raised(said.get("error")))
+
+    def _end(self) -> None:
+        self._closed.set()
+        self._writer.close()
+        for answer in self._open.values():
+            if not answer.done():
+                answer.set_exception(self._hung_up())
+
+
+def _raised(failure: object) -> TiltyardError:
+    said = {name: str(text) for name, text in failure.items()} if isinstance(failure, dict) else {}
+    kind, message = getattr(errors, said.get("kind", ""), None), said.get("message", "no answer that can be read")
+    if isinstance(kind, type) and issubclass(kind, BadInput):
+        return kind(message, field=said.get("field", ""), fix=said.get("fix", ""))
+    if isinstance(kind, type) and issubclass(kind, TiltyardError):
+        return kind(message)
+    return EnvironmentFailed(message)

@@ -1,0 +1,140 @@
+"""A driver without processes: a supervisor that is a task of this process, at the other end of a socket pair."""
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from infra.sandboxes.frames import frame_of, read_frame
+from infra.sandboxes.wire import failure_of
+from schemas.sandbox import DriverName, SandboxLimits, SandboxOffer, SandboxOrder, SandboxRequest
+from tiltyard.testing.memory_box import HELD
+from tiltyard.testing.memory_sandboxes import MemorySandboxes
+
+REQUEST: TypeAdapter[SandboxRequest] = TypeAdapter(SandboxRequest)
+
+METHODS = {"setup": "_set_up"} | {do: do for do in ("call", "snapshot", "settle", "seal", "drain", "facts")}
+
+
+class MemoryLauncher:
+    """Implements ``Launcher``. ``places`` are the folders whose sandboxes are not gone yet.
+
+    For tests: the supervisor never answers what is ``mute``, dies when asked what is in ``deadly``, and answers
+    what is in ``says`` with that. ``stuck`` ones outlive a kill. ``problem`` makes it unavailable, ``crash`` is
+    raised in the middle of a launch.
+    """
+
+    driver: DriverName = "bubblewrap"
+
+    def __init__(self) -> None:
+        self.places: set[str] = set()
+        self.launched: list[MemoryLaunched] = []
+        self.swept: list[Mapping[str, object]] = []
+        self.mute: set[str] = set()
+        self.deadly: set[str] = set()
+        self.says: dict[str, dict[str, Any]] = {}
+        self.stuck = False
+        self.problem = ""
+        self.crash: Exception | None = None
+
+    def offer(self) -> SandboxOffer:
+        return SandboxOffer(
+            driver=self.driver, available=not self.problem, problem=self.problem, fix="mend it", enforced=HELD
+        )
+
+    async def launch(self, order: SandboxOrder, folder: Path) -> "MemoryLaunched":
+        self.places.add(str(folder))
+        await asyncio.sleep(0)
+        if self.crash is not None:
+            raise self.crash
+        self.launched.append(MemoryLaunched(self, order, folder))
+        return self.launched[-1]
+
+    def sweep(self, identity: dict[str, object]) -> bool:
+        self.swept.append(identity)
+        if not self.stuck:
+            self.places.discard(str(identity["folder"]))
+        return not self.stuck
+
+
+class MemoryLaunched:
+    """Implements ``Launched``. ``strangers`` are processes that the supervisor does not know of."""
+
+    def __init__(self, launcher: MemoryLauncher, order: SandboxOrder, folder: Path) -> None:
+        self.control, self._inside = socket.socketpair()
+        self.identity: dict[str, object] = {"place": folder.name}
+        self.setup: dict[str, object] = {"pid_one": True}
+        self.strangers = self.memory = 0
+        self.asked: list[str] = []
+        self._launcher, self._order, self._folder = launcher, order, folder
+        self._box = MemorySandboxes()
+        self._serving = asyncio.create_task(self._serve())
+        self.killed = False
+
+    def processes(self) -> tuple[int, ...]:
+        return () if self.killed else tuple(range(1, 2 + self.strangers))
+
+    def kill(self) -> None:
+        self.killed = True
+        self._serving.cancel()
+
+    def memory_kills(self) -> int:
+        return self.memory
+
+    async def gone(self) -> bool:
+        await asyncio.wait([self._serving])
+        return self._launcher.sweep({"folder": str(self._folder)})
+
+    async def _serve(self) -> None:
+        reader, writer = await asyncio.open_unix_connection(sock=self._inside)
+        answering = set()
+        try:
+            while (asked := await read_frame(reader)) is not None:
+                self.asked.append(asked["do"])
+                if asked["do"] in self._launcher.deadly:
+                    return
+                if asked["do"] not in self._launcher.mute:
+                    answering.add(asyncio.create_task(self._answer(writer, asked)))
+        finally:
+            for task in answering:
+                task.cancel()
+            writer.close()
+
+    async def _answer(self, writer: asyncio.StreamWriter, asked: dict[str, Any]) -> None:
+        number, do = asked.pop("id"), asked.pop("do")
+        try:
+            said: dict[str, Any] = {"ok": self._launcher.says.get(do) or await getattr(self, METHODS[do])(**asked)}
+        except Exception as error:
+            said = {"error": failure_of(error)}
+        writer.write(frame_of({"id": number, **said}))
+
+    async def _set_up(self, start: Any, environment: Any, limits: Any, pid_one: bool) -> dict[str, Any]:
+        assert (start, environment) == (self._order.model_dump(mode="json")["start"], self._order.environment)
+        assert SandboxLimits.model_validate(limits) == self._order.limits
+        assert pid_one
+        self._ref = await self._box.provision(self._order)
+        return {}
+
+    async def call(self, request: Any, digest: str) -> dict[str, Any]:
+        reply = await self._box.call(self._ref, REQUEST.validate_python(request))
+        return reply.model_dump(mode="json")
+
+    async def snapshot(self, known: dict[str, str]) -> dict[str, Any]:
+        return (await self._box.snapshot(self._ref, known)).model_dump(mode="json")
+
+    async def settle(self, limit_s: float) -> dict[str, Any]:
+        return {"empty": await self._box.settle(self._ref, limit_s)}
+
+    async def seal(self) -> dict[str, Any]:
+        await self._box.seal(self._ref)
+        return {}
+
+    async def drain(self) -> dict[str, Any]:
+        return (await self._box.drain(self._ref)).model_dump(mode="json")
+
+    async def facts(self) -> dict[str, Any]:
+        known = {"commands", "processes", "processes_not_kept", "watched", "environment", "drain"}
+        return (await self._box.facts(self._ref)).model_dump(mode="json", include=known)
