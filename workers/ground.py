@@ -20,6 +20,7 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_r
 
 from schemas.episode import EpisodeResult, EpisodeSpec, PolicySpec, workflow_id
 from schemas.message import Answer, Stop
+from schemas.sandbox import DriverName
 from schemas.slice import Summary
 from schemas.start import EpisodeStart
 from schemas.status import EpisodeStatus
@@ -29,6 +30,8 @@ from tiltyard.errors import BadInput, EnvironmentFailed
 from tiltyard.ports import Objects, Records
 from workers.settings import Settings
 from workflows.episode import EpisodeWorkflow
+
+DEFAULT_DRIVER: DriverName = "bubblewrap"
 
 POLL_S = 0.1
 """Between looks for an outcome that is not recorded yet."""
@@ -76,8 +79,13 @@ class Ground:
         self._settings = settings
         self._tasks = TaskShelf(objects)
 
-    async def plan(self, task: Task, policy: PolicySpec, seed: int) -> EpisodeSpec:
-        """A trial of the task; nothing runs yet, the task itself is kept from now on."""
+    async def plan(
+        self, task: Task, policy: PolicySpec, seed: int, sandbox: DriverName = DEFAULT_DRIVER
+    ) -> EpisodeSpec:
+        """A trial of the task; nothing runs yet, the task itself is kept from now on.
+
+        ``sandbox`` is what makes the sandbox of a task that needs one.
+        """
         return EpisodeSpec(
             episode_id=new_episode_id(),
             task_id=task.id,
@@ -86,6 +94,7 @@ class Ground:
             policy=policy,
             seed=seed,
             limits=task.limits,
+            sandbox=sandbox if task.needs_sandbox else None,
         )
 
     async def submit(self, specs: Sequence[EpisodeSpec]) -> None:

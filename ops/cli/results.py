@@ -64,7 +64,12 @@ def drained(result: EpisodeResult) -> str:
     drain = result.drain
     if not drain.empty:
         return "not empty"
-    found = ((drain.jobs_cancelled, "cancelled"), (drain.in_flight, "in flight"), (drain.late_writes, "late"))
+    found = (
+        (drain.jobs_cancelled, "cancelled"),
+        (drain.in_flight, "in flight"),
+        (drain.processes_found, "ended"),
+        (drain.late_writes, "late"),
+    )
     return ", ".join(f"{number} {what}" for number, what in found if number) or "empty"
 
 
@@ -87,4 +92,7 @@ def show_result(out: Output, result: EpisodeResult) -> None:
         lines.append(f"{'passed' if contract.passed else 'FAILED'}  {contract.name or contract.kind}")
         lines += [f"          {reason}" for reason in contract.why]
     lines += [f"safety  {finding.kind}: {finding.detail}" for finding in result.safety]
+    lines += [f"risk    {risk.rule} (tier {risk.tier}): {risk.detail}" for risk in result.risks]
+    if result.sandbox == "unsafe-local":
+        lines.append("sandbox unsafe-local: its commands were not isolated from this machine")
     out.show("\n".join(lines))

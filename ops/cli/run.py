@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from schemas.episode import EpisodeResult, PolicySpec
+    from schemas.sandbox import DriverName
     from schemas.task import Task
+
+SANDBOXES = ("bubblewrap", "unsafe-local")
 
 
 @click.command()
@@ -37,6 +40,13 @@ if TYPE_CHECKING:
     help="Trials of each task, at seeds N, N+1, …",
 )
 @click.option("--jobs", default=4, show_default=True, type=Whole(1, 200), help="Episodes at once.")
+@click.option(
+    "--sandbox",
+    type=click.Choice(SANDBOXES),
+    default=SANDBOXES[0],
+    show_default=True,
+    help="What isolates the commands of tasks that have some; unsafe-local isolates nothing.",
+)
 @click.option("--detach", is_flag=True, help="Start the episodes, print their ids and do not wait.")
 @click.option(
     "--fail-under",
@@ -54,6 +64,7 @@ def run(
     seed: int,
     repeat: int,
     jobs: int,
+    sandbox: "DriverName",
     detach: bool,
     fail_under: float | None,
     out: Output,
@@ -76,15 +87,17 @@ def run(
         _check(home, chosen)
     found = resolve_policy(policy, str(Path.cwd()), catalogue.shipped, Settings.from_environment(home).search_path)
     _check_script(found, chosen)
+    _check_sandbox(sandbox, chosen)
     options = (
         *(("--tasks", str(place)) if place else ()),
         "--policy",
         policy,
         "--jobs",
         str(jobs),
+        *(("--sandbox", sandbox) if sandbox != SANDBOXES[0] else ()),
         *(("--json",) if out.json else ()),
     )
-    order = Order(chosen, found, tuple(range(seed, seed + repeat)), jobs, detach, options)
+    order = Order(chosen, found, tuple(range(seed, seed + repeat)), jobs, detach, options, sandbox)
     return verdict(asyncio.run(play(home, order, out)), chosen, fail_under, out)
 
 
@@ -109,6 +122,19 @@ def _check_script(policy: "PolicySpec", chosen: "Sequence[Task]") -> None:
             open_script(policy.target, task)
     except BadPolicy as error:
         raise BadPolicy(error.message, field="--policy", fix=error.fix) from None
+
+
+def _check_sandbox(sandbox: "DriverName", chosen: "Sequence[Task]") -> None:
+    """What isolates nothing is refused for a task with hidden tests (I9). Raises ``BadInput`` naming one."""
+    from tiltyard.errors import BadInput
+
+    hiding = [task.id for task in chosen if task.hides_tests]
+    if sandbox == "unsafe-local" and hiding:
+        raise BadInput(
+            f"isolates nothing, and {hiding[0]} is graded by hidden tests that its policy could read",
+            field="--sandbox unsafe-local",
+            fix="leave it out; `tiltyard doctor` says what bubblewrap needs on this machine",
+        )
 
 
 def verdict(

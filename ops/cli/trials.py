@@ -13,14 +13,17 @@ from ops.cli.progress import progress
 from ops.cli.results import show_results
 from ops.cli.session import ground
 from schemas.episode import EpisodeResult, EpisodeSpec, PolicySpec
+from schemas.sandbox import DriverName
 from schemas.task import Task
+from workers.ground import DEFAULT_DRIVER
 
 
 @dataclass(frozen=True)
 class Order:
     """What to play: every task at every seed, ``jobs`` at once. ``detach`` does not wait for the ends.
 
-    ``options`` are those of the command line that hold for each trial, to ask for some of them again.
+    ``sandbox`` makes the sandboxes of tasks that need one. ``options`` are those of the command line that hold for
+    each trial, to ask for some of them again.
     """
 
     tasks: Sequence[Task]
@@ -29,6 +32,7 @@ class Order:
     jobs: int
     detach: bool = False
     options: Sequence[str] = ()
+    sandbox: DriverName = DEFAULT_DRIVER
 
     def again(self, specs: Sequence[EpisodeSpec]) -> list[str]:
         """The commands that run just these trials: tasks with the same seeds share one."""
@@ -48,7 +52,7 @@ async def play(home: Path | None, order: Order, out: Output) -> tuple[EpisodeRes
     """Play and print. Raises ``KeyboardInterrupt`` when Ctrl-C ended it early."""
     async with ground(home, out.note) as opened:
         specs = [
-            await opened.plan(task, order.policy, seed)
+            await opened.plan(task, order.policy, seed, order.sandbox)
             for task, seed in itertools.product(order.tasks, order.seeds)
         ]
         if order.detach:

@@ -97,7 +97,7 @@ def test_policies_and_worlds_name_what_is_shipped(cli: Cli) -> None:
         (("tasks", "show", "retail/none/9"), "no task has this id"),
         (("tasks", "show", "replacement/reply-lost"), "is 4 tasks"),
         (("tasks", "check", "nowhere"), "nowhere"),
-        (("worlds", "describe", "moon"), "known worlds: replacement, retail"),
+        (("worlds", "describe", "moon"), "known worlds: code-repair, replacement, retail"),
         (("logs", "kernel"), "supervisor"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
