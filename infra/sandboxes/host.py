@@ -15,7 +15,7 @@ from typing import Self, TypeVar
 from infra.sandboxes import records
 from infra.sandboxes.held import PATIENCE, HeldSandbox, Patience
 from infra.sandboxes.launching import Launcher
-from infra.sandboxes.making import Making, Slots
+from infra.sandboxes.making import Making
 from infra.sandboxes.records import Kept, folder_of, ref_of
 from schemas.sandbox import (
     DriverName,
@@ -51,11 +51,12 @@ class SandboxHost:
         self, launchers: Mapping[DriverName, Launcher], folder: Path, slots: int, patience: Patience = PATIENCE
     ) -> None:
         self._launchers, self._folder, self._patience = launchers, folder, patience
-        self._slots = Slots(slots)
+        self._slots, self._free = slots, asyncio.Semaphore(slots)
         self._held: dict[SandboxRef, HeldSandbox] = {}
         self._making: dict[str, Making] = {}
         self._gone: OrderedDict[str, int] = OrderedDict()
         self._tasks: set[asyncio.Task[object]] = set()
+        self._offers: dict[DriverName, SandboxOffer] = {}
 
     async def __aenter__(self) -> Self:
         for folder, kept in list(records.found(self._folder)):
@@ -72,30 +73,32 @@ class SandboxHost:
         await asyncio.gather(*(held.lose("its host ends") for held in self._held.values()))
 
     async def offer(self, driver: DriverName) -> SandboxOffer:
-        launcher = self._launchers.get(driver)
-        if launcher is None:
+        if driver not in self._launchers:
             return no_driver(driver, self._launchers)
-        return launcher.offer().model_copy(update={"slots": self._slots.number})
+        if driver not in self._offers:
+            offer = await asyncio.to_thread(self._launchers[driver].offer)
+            self._offers[driver] = offer.model_copy(update={"slots": self._slots})
+        return self._offers[driver]
 
     async def provision(self, order: SandboxOrder) -> SandboxRef:
         ref = ref_of(order)
-        making = self._making.get(order.name)
+        offer = await self.offer(order.driver)
+        if not offer.available:
+            raise SandboxUnavailable(f"{order.driver}: {offer.problem}; {offer.fix}".rstrip("; "))
+        while (making := self._making.get(ref.name)) and making.ref == ref and making.unwanted:
+            await making.over()  # all who asked have gone, and now somebody asks again
         if making is None or making.ref != ref:
             if ref in self._held:
                 self._held[ref].require_there()
                 return ref
-            making = await self._begin(order, ref)
+            making = self._begin(order, ref, making)
         await making.made()
         return ref
 
-    async def _begin(self, order: SandboxOrder, ref: SandboxRef) -> Making:
-        """Start making it, once all that speaks against it has been looked at."""
-        offer = await self.offer(order.driver)
-        if not offer.available:
-            raise SandboxUnavailable(f"{order.driver}: {offer.problem}; {offer.fix}".rstrip("; "))
+    def _begin(self, order: SandboxOrder, ref: SandboxRef, before: Making | None) -> Making:
+        """Start making it, unless it is too late for it."""
         if ref.incarnation <= self._newest(ref.name):
             raise SandboxLost(f"the sandbox {ref.name}/{ref.incarnation} was there, and is gone")
-        before = self._making.get(ref.name)
         making = self._making[ref.name] = Making(ref)
         making.start(self._make(making, order, before))
         return making
@@ -110,7 +113,7 @@ class SandboxHost:
         try:
             has_slot = await self._discard_lower(making.ref, before)
             if not has_slot:
-                await self._slots.take(making)
+                await making.take(self._free)
             await self._launch(order)
         finally:
             if self._making.get(order.name) is making:
@@ -125,7 +128,7 @@ class SandboxHost:
         for older in [held for held in self._held.values() if held.ref.name == ref.name]:
             slots += await self._give_up(older)
         for _ in range(slots - 1):
-            self._slots.give_back()
+            self._free.release()
         return slots > 0
 
     async def _launch(self, order: SandboxOrder) -> None:
@@ -141,7 +144,7 @@ class SandboxHost:
         except BaseException as error:
             self._held[held.ref] = held
             if await self._give_up(held):
-                self._slots.give_back()
+                self._free.release()
             if isinstance(error, SandboxLost | OSError):  # nobody has seen it: the same one may be made again
                 raise EnvironmentFailed(f"the sandbox {order.name} could not be made: {error}") from error
             raise
@@ -181,7 +184,7 @@ class SandboxHost:
             await making.over()
         held = self._held.get(sandbox)
         if held is not None and await self._give_up(held):
-            self._slots.give_back()
+            self._free.release()
 
     async def _give_up(self, held: HeldSandbox) -> bool:
         """End the sandbox and forget it; whether its slot is free now, for the caller to use or to give back.

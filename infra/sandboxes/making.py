@@ -1,49 +1,28 @@
-"""Sandboxes that are being made: one task each for all who ask, and a queue for the slots."""
+"""A sandbox that is being made: one task for all who ask for it, and its place in the queue for a slot."""
 
 import asyncio
 from collections.abc import Coroutine
+from typing import Literal
 
 from schemas.sandbox import SandboxRef
 from tiltyard.errors import SandboxLost
 
 
-class Slots:
-    """Places for sandboxes, given in the order of asking."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self._free = asyncio.Semaphore(number)
-
-    async def take(self, making: "Making") -> None:
-        """Wait for a place. Raises ``SandboxLost`` when it is given up meanwhile."""
-        making.waits = True
-        try:
-            await self._free.acquire()
-        except asyncio.CancelledError:
-            raise SandboxLost(
-                f"{making.ref.name}/{making.ref.incarnation} was given up before it was made"
-            ) from None
-        finally:
-            making.waits = False
-
-    def give_back(self) -> None:
-        """A place is free."""
-        self._free.release()
-
-
 class Making:
     """One sandbox that is being made. What is begun goes on without those who asked; nobody's does not wait for a
-    slot."""
+    slot: it is ``unwanted``."""
 
     def __init__(self, ref: SandboxRef) -> None:
         self.ref = ref
-        self.waits = False
+        self.unwanted = False
         self._askers = 0
+        self._waiting: asyncio.Task[Literal[True]] | None = None
         self._task: asyncio.Task[None] | None = None
 
     def start(self, work: Coroutine[None, None, None]) -> None:
+        """Begin. Its failure is told to those who ask, if there are any."""
         self._task = asyncio.create_task(work)
-        self._task.add_done_callback(lambda done: done.cancelled() or done.exception())  # perhaps nobody asks
+        self._task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def made(self) -> None:
         """Wait until it is made, or raise why it is not."""
@@ -56,10 +35,19 @@ class Making:
             if not self._askers:
                 self.leave_queue()
 
+    async def take(self, slots: asyncio.Semaphore) -> None:
+        """Take a slot, in its turn. Raises ``SandboxLost`` when nobody wants it any more."""
+        if not self.unwanted:
+            self._waiting = asyncio.create_task(slots.acquire())
+            await asyncio.wait([self._waiting])
+        if self._waiting is None or self._waiting.cancelled():
+            raise SandboxLost(f"the sandbox {self.ref.name}/{self.ref.incarnation} was given up before it was made")
+
     def leave_queue(self) -> None:
-        """Give it up if it still waits for a slot: what is begun is brought to an end."""
-        if self.waits and self._task is not None:
-            self._task.cancel()
+        """It is not to wait for a slot (any more). Where it has one already, it is made all the same."""
+        self.unwanted = True
+        if self._waiting is not None:
+            self._waiting.cancel()
 
     async def over(self) -> None:
         """Wait until it has been made, given up or has failed."""

@@ -5,6 +5,8 @@ import logging
 import os
 import socket
 import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,27 @@ CREDENTIALS = struct.Struct("3i")
 """Process, user and group of who is on the other side of a unix socket (``unix(7)``)."""
 
 
-async def serve(sandboxes: Sandboxes, path: Path) -> asyncio.Server:
-    """Start serving on ``path``; ``close()`` of the server ends it.
+@asynccontextmanager
+async def serving(sandboxes: Sandboxes, path: Path) -> AsyncIterator[None]:
+    """Serve on ``path``; at the end every connection is broken.
 
     A socket that a dead process left is taken over. Raises ``StackFailed`` when a living one listens there, and
     ``BadInput`` when the path is too long for a socket.
     """
-    return await asyncio.start_unix_server(lambda *ends: _Conversation(sandboxes, *ends).run(), sock=_bound(path))
+    conversations: set[_Conversation] = set()
+
+    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        conversations.add(conversation := _Conversation(sandboxes, reader, writer))
+        await conversation.run()
+        conversations.discard(conversation)
+
+    server = await asyncio.start_unix_server(converse, sock=_bound(path))
+    try:
+        yield
+    finally:
+        server.close()
+        for conversation in conversations:
+            conversation.break_off()
 
 
 def _bound(path: Path) -> socket.socket:
@@ -63,6 +79,10 @@ class _Conversation:
             for task in self._tasks.values():
                 task.cancel()  # nobody waits any more; what has begun goes on
             self._writer.close()
+
+    def break_off(self) -> None:
+        """Hang up at once."""
+        self._writer.transport.abort()
 
     def _begin(self, asked: dict[str, Any]) -> None:
         number = asked.pop("id")

@@ -10,7 +10,7 @@ import pytest
 from infra.sandboxes.client import HostClient
 from infra.sandboxes.host import SandboxHost
 from infra.sandboxes.launching import Launcher
-from infra.sandboxes.serve import serve
+from infra.sandboxes.serve import serving
 from tests.contract.sandboxes.memory_launcher import MemoryLauncher
 from tiltyard.ports import Sandboxes
 from tiltyard.testing.sandbox_kit import SANDBOX_CHECKS, SandboxBench, SandboxCheck
@@ -32,7 +32,7 @@ async def host(launcher: Launcher, folder: Path) -> AsyncIterator[Sandboxes]:
 async def client(launcher: Launcher, folder: Path) -> AsyncIterator[Sandboxes]:
     with tempfile.TemporaryDirectory() as runtime:
         path = Path(runtime) / "sandboxes.sock"
-        async with host(launcher, folder) as made, await serve(made, path), HostClient(path) as asked:
+        async with host(launcher, folder) as made, serving(made, path), HostClient(path) as asked:
             yield asked
 
 
