@@ -21,7 +21,7 @@ from tiltyard.episode.sandboxing import Checkpoints, Sandboxing
 from tiltyard.episode.slices import SliceRunner
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.errors import EnvironmentFailed
-from tiltyard.ports import NONE_ENDED, Ended, Policy, Sandboxes
+from tiltyard.ports import NONE_ENDED, Ended, Objects, Policy, Sandboxes
 from tiltyard.testing.local_world import LocalWorld
 from tiltyard.testing.memory_journal import MemoryJournal
 from tiltyard.testing.memory_objects import MemoryObjects
@@ -42,16 +42,19 @@ async def rehearse(
     ended: Ended = NONE_ENDED,
     sandboxes: Sandboxes | None = None,
     driver: DriverName = "bubblewrap",
+    objects: Objects | None = None,
 ) -> Evidence:
     """Play ``task`` to its end, seal, drain, and give what graders judge by.
 
     ``name`` becomes the policy's name and the episode's id. A question that the task has no answer for stays
     unanswered, and no wait takes real time. The namespace is recycled, or left as it is for a closer look.
     ``ended`` is what the policy is said to have left of processes. Commands run in ``sandboxes`` under ``driver``;
-    without any, in a little shell in memory.
+    without any, in a little shell in memory. ``objects`` are where the trace and the sandbox's files are kept.
     Raises ``EnvironmentFailed`` when it is not pristine afterwards.
     """
-    rehearsal = _Rehearsal(task, policy, engine, name, ended, sandboxes or MemorySandboxes())
+    rehearsal = _Rehearsal(
+        task, policy, engine, name, ended, sandboxes or MemorySandboxes(), objects or MemoryObjects()
+    )
     spec = EpisodeSpec(
         episode_id=name,
         task_id=task.id,
@@ -78,9 +81,16 @@ class _Rehearsal:
     """The pieces of an episode, put together over one engine."""
 
     def __init__(
-        self, task: Task, policy: Policy, engine: Engine, name: str, ended: Ended, sandboxes: Sandboxes
+        self,
+        task: Task,
+        policy: Policy,
+        engine: Engine,
+        name: str,
+        ended: Ended,
+        sandboxes: Sandboxes,
+        objects: Objects,
     ) -> None:
-        world, journal, self.objects = LocalWorld(engine), MemoryJournal(), MemoryObjects()
+        world, journal, self.objects = LocalWorld(engine), MemoryJournal(), objects
         policies = MemoryPolicies({name: policy.act}, ended)
         reconciler = Reconciler(world, timedelta(seconds=5))
         self.shelf = TaskShelf(self.objects)

@@ -1,0 +1,102 @@
+"""Tasks that are graded by tests: each mistake that would spoil the examination is found without a run."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from schemas.base import canonical
+from schemas.task import Task
+from tiltyard.suite import check_task, shipped
+from tiltyard.suite.practice import practise, stage
+from tiltyard.worlds.code_repair.world import WORLD
+
+GOOD = shipped().task("code-repair/repair/1")
+
+
+def problems(edit: Callable[[dict[str, Any]], object]) -> list[tuple[str, str]]:
+    fields = json.loads(canonical(GOOD))
+    edit(fields)
+    return [(one.field, one.message) for one in check_task(Task.model_validate(fields), WORLD)]
+
+
+def contract(fields: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = fields["contracts"][0]
+    return found
+
+
+def files(fields: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = fields["sandbox"]["files"]
+    return found
+
+
+@pytest.mark.parametrize("task", shipped().match(["code-repair"]), ids=lambda task: task.id)
+def test_what_is_shipped_has_none(task: Task) -> None:
+    assert check_task(task, WORLD) == ()
+    assert practise(task, stage({"code-repair": WORLD})) == ()
+
+
+def no_tests(fields: dict[str, Any]) -> None:
+    for path in list(files(fields)):
+        if path.startswith("tests/test"):
+            files(fields)[path] = "x = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("edit", "field", "message"),
+    [
+        (no_tests, "contracts.0.visible", "sandbox.files has no test below tests"),
+        (
+            lambda f: contract(f).update(hidden="other"),
+            "contracts.0.hidden",
+            "hidden_files has no test below other",
+        ),
+        (
+            lambda f: files(f).update({"tests/test_pages.py": "def ("}),
+            "contracts.0.visible",
+            "tests/test_pages.py is no Python",
+        ),
+        (lambda f: contract(f).update(sources=["shop/*.py"]), "contracts.0.sources.0", "that may be mended fits"),
+        (lambda f: contract(f).update(sources=["tests/*.py"]), "contracts.0.sources.0", "that may be mended fits"),
+        (lambda f: contract(f).update(sources=["*/listing.py"]), "contracts.0.sources", "no reference writes"),
+        (lambda f: contract(f).update(protected=["*"]), "contracts.0.protected", "is also a source"),
+        (
+            lambda f: files(f).update(contract(f)["hidden_files"]),
+            "contracts.0.hidden_files",
+            "hidden_tests/test_paging.py is also in sandbox.files",
+        ),
+        (
+            lambda f: contract(f)["hidden_files"].update({"tests/test_more.py": ""}),
+            "contracts.0.hidden_files",
+            "tests/test_more.py is among the visible tests",
+        ),
+    ],
+)
+def test_a_mistake_is_found_and_named(edit: Callable[[dict[str, Any]], object], field: str, message: str) -> None:
+    found = problems(edit)
+    assert any(where == f"{GOOD.id}: {field}" and message in what for where, what in found), found
+
+
+def test_tools_of_the_sandbox_are_known_and_their_arguments_checked() -> None:
+    def misspell(fields: dict[str, Any]) -> None:
+        step = next(one for one in fields["references"][0]["steps"] if one["tool"] == "write_file")
+        step["arguments"] = {"path": 1, "contents": ""}
+
+    found = [field for field, _ in problems(misspell)]
+    assert [field.rsplit(".", 1)[1] for field in found if ".arguments." in field] == ["path", "content", "contents"]
+
+
+def test_without_a_sandbox_its_tools_are_unknown() -> None:
+    def strip(fields: dict[str, Any]) -> None:
+        del fields["sandbox"]
+        fields["contracts"] = fields["contracts"][1:]
+
+    assert any("no tool 'shell'" in message for _, message in problems(strip))
+
+
+def test_a_task_that_idlers_pass_is_found() -> None:
+    fields = json.loads(canonical(GOOD))
+    contract(fields)["idle_passes"] = True
+    (found,) = practise(Task.model_validate(fields), stage({"code-repair": WORLD}))
+    assert found.field == f"{GOOD.id}: contracts.0.idle_passes"
