@@ -30,6 +30,7 @@ ENVIRONMENT = {
     "TILTYARD_SLICE_S": "how long a slice loops turns (2; 0.001 to 60)",
     "TILTYARD_JANITOR_S": "seconds between two passes of the janitor (15; 1 to 86400)",
     "TILTYARD_JANITOR_GRACE_S": "how long a planned trial may be without a workflow (60; 1 to 86400)",
+    "TILTYARD_SANDBOXES": "how many sandboxes may be there at once (4 for each processor; 1 to 512)",
     "TILTYARD_OBJECTS": "where content lives: folder (the data folder's), or s3://BUCKET[/PREFIX]",
     "TILTYARD_S3_ENDPOINT": "http(s)://host:port of the S3 service",
     "TILTYARD_S3_ACCESS_KEY": "who asks the S3 service; secret",
@@ -44,6 +45,10 @@ PLACES = frozenset({"TILTYARD_HOME", "TILTYARD_RUNTIME", "TILTYARD_TEMPORAL_ADDR
 
 SECRETS = frozenset({"TILTYARD_S3_ACCESS_KEY", "TILTYARD_S3_SECRET_KEY"})
 """What is never written anywhere: a digest stands for it."""
+
+
+MOST_SLOTS = 512
+"""Sandboxes at once."""
 
 
 def data_folder(home: Path | None = None, environment: Mapping[str, str] | None = None) -> Path:
@@ -62,6 +67,11 @@ def data_folder(home: Path | None = None, environment: Mapping[str, str] | None 
         field = "--home" if home else "TILTYARD_HOME"
         raise BadInput(f"{str(folder)[:80]!r}: {why}", field=field, fix="name another folder") from error
     return resolved
+
+
+def usual_slots() -> int:
+    """Sandboxes at once where nobody says how many: their commands wait a good part of the time."""
+    return min(MOST_SLOTS, 4 * (os.cpu_count() or 1))
 
 
 class Lossy(Model):
@@ -85,6 +95,7 @@ class Settings(Model):
     janitor_grace: timedelta = timedelta(seconds=60)
     tuning: Tuning = Tuning()
     lossy: Lossy | None = None
+    slots: int = Field(default_factory=usual_slots, ge=1, le=MOST_SLOTS)
     objects: S3Place | None = Field(default=None, description="where content lives; none: `objects_folder`")
     given: dict[str, str] = Field(
         default_factory=dict,
@@ -112,6 +123,8 @@ class Settings(Model):
         for name, variable in _SECONDS.items():
             if env.get(variable):
                 values[name] = timedelta(seconds=_number(env, variable))
+        if env.get("TILTYARD_SANDBOXES"):
+            values["slots"] = _slots(env["TILTYARD_SANDBOXES"])
         if env.get("TILTYARD_LOSSY"):
             values["lossy"] = _lossy(env["TILTYARD_LOSSY"])
         return cls.model_validate(values)
@@ -129,6 +142,20 @@ class Settings(Model):
     def worker_ready(self) -> Path:
         """The worker writes its process id here when it polls."""
         return self.runtime / "worker.ready"
+
+    @property
+    def sandboxes_socket(self) -> Path:
+        return self.runtime / "sandboxes.sock"
+
+    @property
+    def sandboxes(self) -> Path:
+        """A folder for each sandbox that is there, or was lost and not yet given up."""
+        return self.home / "sandboxes"
+
+    @property
+    def sandbox_stage(self) -> Path:
+        """What all sandboxes share."""
+        return self.home / "sandbox-stage"
 
     @property
     def kill_after_commit(self) -> Path:
@@ -224,6 +251,16 @@ def _number(env: Mapping[str, str], variable: str) -> float:
             fix=f"for example {variable}=5",
         )
     return number
+
+
+def _slots(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 4 and 1 <= int(text) <= MOST_SLOTS):
+        raise BadInput(
+            f"{text[:80]!r} is not a whole number from 1 to {MOST_SLOTS}",
+            field="TILTYARD_SANDBOXES",
+            fix="for example TILTYARD_SANDBOXES=8",
+        )
+    return int(text)
 
 
 def _lossy(text: str) -> Lossy:

@@ -3,11 +3,8 @@
 import asyncio
 import logging
 import os
-import signal
 from collections.abc import Coroutine
-from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from temporalio.client import (
@@ -27,7 +24,7 @@ from tenacity import before_sleep_log, retry, retry_if_exception_type, wait_rand
 from infra.local.processes import keep_to_itself
 from schemas.upkeep import UpkeepOrder
 from workers.assembly import activities_of, worker_of
-from workers.beat import BEAT_S, beat
+from workers.beat import beat_until, stop_at_signals
 from workers.bootstrap.worker import open_parts
 from workers.connect import connect
 from workers.drills import kill_after_commit
@@ -40,9 +37,7 @@ log = logging.getLogger(__name__)
 
 async def serve(settings: Settings) -> None:
     """Work until SIGTERM or SIGINT."""
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop = stop_at_signals()
     client = await _unless(stop, _connected(settings))
     if client is None:
         return
@@ -50,16 +45,8 @@ async def serve(settings: Settings) -> None:
         activities = activities_of(parts, settings, kill_after_commit(settings.kill_after_commit))
         async with worker_of(client, activities, settings.task_queue):
             settings.worker_ready.write_text(f"{os.getpid()}\n")
-            await _beat_until(stop, settings.worker_ready)
+            await beat_until(stop, settings.worker_ready)
             settings.worker_ready.unlink(missing_ok=True)
-
-
-async def _beat_until(stop: asyncio.Event, marker: Path) -> None:
-    """Beat from the event loop: one that is blocked is silent."""
-    while not stop.is_set():
-        beat(marker)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), BEAT_S)
 
 
 async def _unless(stop: asyncio.Event, starting: Coroutine[Any, Any, Client]) -> Client | None:

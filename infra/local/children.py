@@ -61,16 +61,8 @@ def children(config: StackConfig, temporal: TemporalServer, runtime: Runtime) ->
     }
     return (
         Child("temporal", temporal.argv, temporal.ready, temporal.answers, folder=temporal.folder),
-        Child(
-            "world",
-            lambda: list(config.world),
-            lambda _: listening(config.world_socket),
-            lambda: _touched(config.world_socket),
-            lambda: settings,
-            prepare=runtime.ready,
-            clear=lambda: runtime.clear(config.world_socket.name),
-            intact=config.world_socket.exists,
-        ),
+        _listener("world", config.world, config.world_socket, settings, runtime),
+        _listener("sandboxes", config.sandboxes, config.sandboxes_socket, settings, runtime),
         Child(
             "worker",
             lambda: list(config.worker),
@@ -82,6 +74,20 @@ def children(config: StackConfig, temporal: TemporalServer, runtime: Runtime) ->
             intact=config.worker_ready.exists,
             inherits=config.secrets,
         ),
+    )
+
+
+def _listener(name: str, argv: tuple[str, ...], path: Path, settings: dict[str, str], runtime: Runtime) -> Child:
+    """A process that serves on a socket, and touches it for as long as it does its work."""
+    return Child(
+        name,
+        lambda: list(argv),
+        lambda _: listening(path),
+        lambda: _touched(path),
+        lambda: settings,
+        prepare=runtime.ready,
+        clear=lambda: runtime.clear(path.name),
+        intact=path.exists,
     )
 
 

@@ -27,11 +27,11 @@ class Patience(Model):
 class StackConfig(Model):
     """One stack.
 
-    ``temporal``, ``world`` and ``worker`` are the commands that start each process, without what the supervisor
-    adds. ``busy_query`` is a Temporal visibility query for the workflows that keep the stack from being idle.
-    ``settings`` are the variables that its processes read, beside those that the stack sets itself. ``secrets``
-    names those of which only a digest is here: the worker inherits them. ``code`` is a digest of the program. A
-    stack of another program or with other settings is restarted.
+    ``temporal``, ``world``, ``sandboxes`` and ``worker`` are the commands that start each process, without what
+    the supervisor adds. ``busy_query`` is a Temporal visibility query for the workflows that keep the stack
+    from being idle. ``settings`` are the variables that its processes read, beside those that the stack sets
+    itself. ``secrets`` names those of which only a digest is here: the worker inherits them. ``code`` is a
+    digest of the program. A stack of another program or with other settings is restarted.
     """
 
     home: Path
@@ -39,8 +39,10 @@ class StackConfig(Model):
     code: str
     temporal: tuple[str, ...]
     world: tuple[str, ...]
+    sandboxes: tuple[str, ...]
     worker: tuple[str, ...]
     world_socket: Path
+    sandboxes_socket: Path
     settings: dict[str, str] = Field(default_factory=dict)
     secrets: tuple[str, ...] = ()
     temporal_namespace: str = "default"

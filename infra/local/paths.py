@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-PROCESSES = ("supervisor", "temporal", "world", "worker")
+PROCESSES = ("supervisor", "temporal", "world", "sandboxes", "worker")
 """The stack's processes, in the order in which they start."""
 
 

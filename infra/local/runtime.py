@@ -18,10 +18,10 @@ from infra.local.state import write_atomically
 from infra.sockets import LONGEST_PATH_BYTES, fits
 from tiltyard.errors import StackFailed
 
-LONGEST_NAME = "world.sock"
+LONGEST_NAME = "sandboxes.sock"
 LONGEST_FOLDER = LONGEST_PATH_BYTES - len("/" + LONGEST_NAME)
 
-NAMES = ("world.sock", "worker.ready")
+NAMES = ("world.sock", "sandboxes.sock", "worker.ready")
 """What a stack makes there."""
 
 LINE_S = 30.0

@@ -10,7 +10,7 @@ from ops.cli.failures import DONE, FAILED
 from ops.cli.output import Output, json_option
 from ops.cli.typed import Whole
 
-PROCESS = click.Choice(["supervisor", "temporal", "world", "worker"])
+PROCESS = click.Choice(["supervisor", "temporal", "world", "sandboxes", "worker"])
 
 
 @click.command()

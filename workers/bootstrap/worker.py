@@ -8,13 +8,13 @@ from temporalio.client import Client
 
 from infra.policies.driver import PolicyDriver
 from infra.rpc.client import WorldClient
+from infra.sandboxes.client import HostClient
 from infra.stores.database import open_database
 from infra.stores.journal import SqlJournal
 from infra.stores.records import SqlRecords
 from tiltyard.policies.catalogue import open_script, shipped
 from tiltyard.ports import World
 from tiltyard.testing.lossy_world import LossyWorld, Rates
-from tiltyard.testing.memory_sandboxes import MemorySandboxes
 from workers.assembly import Parts
 from workers.bootstrap.objects import open_objects
 from workers.chains import TemporalChains
@@ -26,7 +26,7 @@ async def open_parts(settings: Settings, client: Client, *, adopts: bool = False
     """The drivers of a worker; all are closed at the end. ``adopts``: see ``PolicyDriver``."""
     policies = PolicyDriver(open_script, shipped, settings.search_path, adopts=adopts)
     with closing(open_database(settings.records_url)) as database, open_objects(settings) as objects:
-        async with _world(settings) as world:
+        async with _world(settings) as world, HostClient(settings.sandboxes_socket) as sandboxes:
             try:
                 yield Parts(
                     world=world,
@@ -35,7 +35,7 @@ async def open_parts(settings: Settings, client: Client, *, adopts: bool = False
                     objects=objects,
                     policies=policies,
                     chains=TemporalChains(client),
-                    sandboxes=MemorySandboxes(),
+                    sandboxes=sandboxes,
                 )
             finally:
                 await policies.aclose()

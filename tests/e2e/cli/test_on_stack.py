@@ -286,5 +286,5 @@ def test_a_task_queue_of_ones_own_is_served_and_an_episode_on_another_is_refused
 
 def test_logs_of_every_process(stack_cli: Cli) -> None:
     lines = [json.loads(line) for line in stack_cli("logs", "--json").out.splitlines()]
-    assert {line["process"] for line in lines} == {"supervisor", "temporal", "world", "worker"}
+    assert {line["process"] for line in lines} == {"supervisor", "temporal", "world", "sandboxes", "worker"}
     assert "is ready" in stack_cli("logs", "supervisor", "-n", "50").out

@@ -24,8 +24,10 @@ def yard(tmp_path: Path) -> Iterator[Yard]:
         code="sha256:one",
         temporal=(sys.executable, str(FAKE), "temporal", str(steering)),
         world=(sys.executable, str(FAKE), "world", str(steering), str(runtime / "world.sock")),
+        sandboxes=(sys.executable, str(FAKE), "sandboxes", str(steering), str(runtime / "sandboxes.sock")),
         worker=(sys.executable, str(FAKE), "worker", str(steering), str(runtime / "worker.ready")),
         world_socket=runtime / "world.sock",
+        sandboxes_socket=runtime / "sandboxes.sock",
         patience=QUICK,
     )
     made = Yard(config, steering)

@@ -12,7 +12,9 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 
@@ -44,8 +46,7 @@ def note_settings(role: str, steering: Path) -> None:
 def temporal(arguments: list[str], steering: Path) -> None:
     if arguments[0] == "server":
         note_settings("temporal", steering)
-        listener = socket.create_server(("127.0.0.1", int(arguments[arguments.index("--port") + 1])))
-        serve(listener)
+        serve(socket.create_server(("127.0.0.1", int(arguments[arguments.index("--port") + 1]))))
     if "health" in arguments:
         ask(arguments[arguments.index("--address") + 1])
     if arguments[0] == "workflow":
@@ -53,12 +54,12 @@ def temporal(arguments: list[str], steering: Path) -> None:
         print(json.dumps({"count": busy.read_text()} if busy.exists() else {}))
 
 
-def world(arguments: list[str], steering: Path) -> None:
-    note_settings("world", steering)
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(arguments[0])
+def listener(role: str, arguments: list[str], steering: Path) -> None:
+    note_settings(role, steering)
+    bound = socket.socket(socket.AF_UNIX)
+    bound.bind(arguments[0])
     threading.Thread(target=touch_for_ever, args=(arguments[0],), daemon=True).start()
-    serve(listener)
+    serve(bound)
 
 
 def worker(arguments: list[str], steering: Path) -> None:
@@ -69,7 +70,12 @@ def worker(arguments: list[str], steering: Path) -> None:
     touch_for_ever(arguments[0])
 
 
-ROLES = {"temporal": temporal, "world": world, "worker": worker}
+ROLES: dict[str, Callable[[list[str], Path], None]] = {
+    "temporal": temporal,
+    "world": partial(listener, "world"),
+    "sandboxes": partial(listener, "sandboxes"),
+    "worker": worker,
+}
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra.local.paths import StackPaths
-from infra.local.runtime import Runtime, prepare_runtime, runtime_folder, usual_folder
+from infra.local.runtime import LONGEST_NAME, Runtime, prepare_runtime, runtime_folder, usual_folder
 from infra.rpc.channel import address_of
 from infra.sockets import LONGEST_PATH_BYTES, fits
 from tiltyard.errors import BadInput, StackFailed
@@ -25,7 +25,7 @@ def home(tmp_path: Path) -> Path:
 def test_a_deep_data_folder_has_a_short_runtime_folder(home: Path) -> None:
     folder = runtime_folder(home)
     prepare_runtime(home, folder)
-    path = folder / "world.sock"
+    path = folder / LONGEST_NAME
     assert fits(path)
     assert not fits(home)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -121,12 +121,12 @@ def test_a_folder_too_long_for_sockets_is_refused(home: Path, tmp_path: Path) ->
 
 def test_client_and_folder_keep_to_one_limit(home: Path, tmp_path: Path) -> None:
     """The longest runtime folder that is accepted holds a socket that the client accepts, and no byte more."""
-    room = LONGEST_PATH_BYTES - len(os.fsencode(tmp_path / "world.sock")) - 1
+    room = LONGEST_PATH_BYTES - len(os.fsencode(tmp_path / LONGEST_NAME)) - 1
     longest = tmp_path / ("x" * room)
     prepare_runtime(home, longest)
-    assert address_of(longest / "world.sock").startswith("unix:")
+    assert address_of(longest / LONGEST_NAME).startswith("unix:")
     longer = tmp_path / ("x" * (room + 1))
     with pytest.raises(StackFailed):
         prepare_runtime(home, longer)
     with pytest.raises(BadInput, match="longer than 103 bytes"):
-        address_of(longer / "world.sock")
+        address_of(longer / LONGEST_NAME)

@@ -28,7 +28,7 @@ def restarted(yard: Yard, name: str, old: ProcessId | None) -> bool:
 def test_up_then_down_leaves_no_process(yard: Yard) -> None:
     assert yard.up().phase == "ready"
     running = yard.everything()
-    assert len(running) == 4
+    assert len(running) == 5
     assert all(map(alive, running))
     assert yard.down()
     assert not any(map(alive, running))
@@ -51,7 +51,7 @@ def test_commands_at_once_start_one_stack(yard: Yard) -> None:
     assert sum("starting the stack" in line for line in yard.said) == 1
 
 
-@pytest.mark.parametrize("name", ["temporal", "world", "worker"])
+@pytest.mark.parametrize("name", ["temporal", "world", "sandboxes", "worker"])
 def test_a_killed_child_is_restarted(yard: Yard, name: str) -> None:
     yard.up()
     old = yard.kill(name)
@@ -59,7 +59,7 @@ def test_a_killed_child_is_restarted(yard: Yard, name: str) -> None:
     assert next(one.restarts for one in yard.state().processes if one.name == name) == 1
 
 
-@pytest.mark.parametrize("name", ["temporal", "world", "worker"])
+@pytest.mark.parametrize("name", ["temporal", "world", "sandboxes", "worker"])
 def test_a_child_that_hangs_is_killed_and_restarted(yard: Yard, name: str) -> None:
     yard.change(patience=QUICK.model_copy(update={"silence_s": 3, "ask_s": 0.1}))
     yard.up()

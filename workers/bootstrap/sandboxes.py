@@ -1,0 +1,44 @@
+"""The sandbox host's drivers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+from infra.local.hold import FolderHold
+from infra.sandboxes.bubblewrap import BubblewrapLauncher
+from infra.sandboxes.host import SandboxHost
+from infra.sandboxes.launching import Launcher
+from schemas.sandbox import DriverName
+from tiltyard.errors import StackFailed
+from workers.settings import Settings
+
+LINE_S, PAUSE_S = 10.0, 0.05
+"""How long a host waits for the one before it, which may have been killed a moment ago."""
+
+
+@contextmanager
+def open_launchers(stage: Path) -> Iterator[dict[DriverName, Launcher]]:
+    """Every driver. ``stage`` is a folder for what their sandboxes share; it is emptied."""
+    bubblewrap = BubblewrapLauncher(stage)
+    try:
+        yield {"bubblewrap": bubblewrap}
+    finally:
+        bubblewrap.close()
+
+
+@asynccontextmanager
+async def open_host(settings: Settings) -> AsyncIterator[SandboxHost]:
+    """The one host of the data folder. Raises ``StackFailed`` while another process is it."""
+    settings.sandboxes.mkdir(parents=True, exist_ok=True, mode=0o700)
+    hold = FolderHold(settings.sandboxes)
+    for _ in range(round(LINE_S / PAUSE_S)):
+        if hold.take():
+            break
+        await asyncio.sleep(PAUSE_S)
+    else:
+        raise StackFailed(f"another process hosts the sandboxes in {settings.sandboxes}: end it")
+    with open_launchers(settings.sandbox_stage) as launchers:
+        async with SandboxHost(launchers, settings.sandboxes, settings.slots) as host:
+            yield host
+    hold.release()
