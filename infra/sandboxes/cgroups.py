@@ -1,0 +1,228 @@
+"""Control groups: how much memory, and how many processes, all of a sandbox may have together.
+
+They are made below the group that this process lives in, or the nearest one above that lets us: of version 1 (one
+tree a controller) or 2, whichever has the controller here. Where neither may be written there are none, and only
+the limits of single processes hold.
+"""
+
+import os
+import secrets
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from infra.local.processes import identify
+from schemas.sandbox import Enforced, SandboxLimits
+
+SUPERVISOR_BYTES = 64 * 2**20
+"""What the supervisor may take beside the sandbox's own memory."""
+
+SUPERVISOR_PROCESSES = 8
+"""Processes of the supervisor beside those of the sandbox: itself, and commands that it prepares."""
+
+_PREFIX = "tiltyard."
+
+
+class Place(NamedTuple):
+    """A folder in which groups for one resource are made, and the table of what is written into a new one."""
+
+    resource: Enforced
+    folder: Path
+    limits: Mapping[str, Callable[[SandboxLimits], int]]
+
+
+def memory_of(limits: SandboxLimits) -> int:
+    """Bytes of the whole sandbox: what it asked for, its file systems, which are memory too, and the supervisor."""
+    return limits.memory_bytes + 2 * limits.disk_bytes + SUPERVISOR_BYTES
+
+
+def processes_of(limits: SandboxLimits) -> int:
+    return limits.processes + SUPERVISOR_PROCESSES
+
+
+_LIMITS: Mapping[tuple[int, Enforced], Mapping[str, Callable[[SandboxLimits], int]]] = {
+    # Swap would make a limit on memory a limit on patience. Version 1 counts memory and swap together.
+    (1, "memory"): {"memory.limit_in_bytes": memory_of, "memory.memsw.limit_in_bytes": memory_of},
+    (1, "processes"): {"pids.max": processes_of},
+    (2, "memory"): {"memory.max": memory_of, "memory.swap.max": lambda _: 0},
+    (2, "processes"): {"pids.max": processes_of},
+}
+_CONTROLLERS: Mapping[str, Enforced] = {"memory": "memory", "pids": "processes"}
+_OPTIONAL = ("memory.memsw.limit_in_bytes", "memory.swap.max")  # absent where the kernel does not account for swap
+
+
+class Group:
+    """One sandbox's groups, one folder a tree."""
+
+    def __init__(self, folders: tuple[Path, ...]) -> None:
+        self.folders = folders
+
+    def join(self, pid: int) -> None:
+        """Put a process in; its children will be born there. Raises ``OSError``."""
+        for folder in self.folders:
+            (folder / "cgroup.procs").write_text(str(pid))
+
+    def processes(self) -> set[int]:
+        """All that are in it now. Zombies count for the limit and are not listed."""
+        return {pid for folder in self.folders for pid in _processes(folder)}
+
+    def memory_kills(self) -> int:
+        """How many processes the kernel has killed in it for want of memory."""
+        return sum(
+            int(value)
+            for folder in self.folders
+            for name in ("memory.oom_control", "memory.events")
+            for key, _, value in (line.partition(" ") for line in _read(folder / name).splitlines())
+            if key == "oom_kill"
+        )
+
+    def remove(self) -> bool:
+        """Remove them; whether none is left. One with a process in it stays."""
+        left = [folder for folder in self.folders if not _remove(folder)]
+        return not left
+
+
+class ControlGroups:
+    """Makes groups in the places of this machine that take them."""
+
+    def __init__(self, places: tuple[Place, ...]) -> None:
+        self._places = places
+
+    @property
+    def enforced(self) -> frozenset[Enforced]:
+        return frozenset(place.resource for place in self._places)
+
+    def make(self, limits: SandboxLimits) -> Group:
+        """A new group with these limits. Its name says which process made it. Raises ``OSError``."""
+        name = f"{_PREFIX}{_own_name()}.{secrets.token_hex(4)}"
+        group = Group(tuple(dict.fromkeys(place.folder / name for place in self._places)))
+        try:
+            for folder in group.folders:
+                folder.mkdir()
+            for place in self._places:
+                _limit(place.folder / name, place, limits)
+        except OSError:
+            group.remove()
+            raise
+        return group
+
+    def remove_orphans(self) -> None:
+        """End and remove the groups of processes that are gone; those of others are left alone."""
+        for folder in {place.folder for place in self._places}:
+            for group in folder.glob(f"{_PREFIX}*"):
+                if not _maker_lives(group.name):
+                    kill(group)
+                    _remove(group)
+
+
+def find_groups(cgroup: str | None = None, mountinfo: str | None = None) -> ControlGroups:
+    """What of this machine's control groups can be used, found by making one.
+
+    The arguments are the texts of ``/proc/self/cgroup`` and ``/proc/self/mountinfo``.
+    """
+    cgroup = _read(Path("/proc/self/cgroup")) if cgroup is None else cgroup
+    mountinfo = _read(Path("/proc/self/mountinfo")) if mountinfo is None else mountinfo
+    usable: dict[Enforced, Place] = {}
+    for place in candidates(cgroup, mountinfo):
+        if place.resource not in usable and _takes(place):
+            usable[place.resource] = place
+    return ControlGroups(tuple(usable.values()))
+
+
+def candidates(cgroup: str, mountinfo: str) -> Iterator[Place]:
+    """Every folder in which groups may be tried: for each tree our own group first, then those above it."""
+    lines = [line.split(":", 2) for line in cgroup.splitlines()]
+    own = {controller: path for _, controllers, path in lines for controller in controllers.split(",")}
+    for version, controllers, root, mount in _trees(mountinfo):
+        for controller in controllers:
+            path = own.get(controller if version == 1 else "", root)
+            for folder in _upwards(mount, root, path):
+                resource = _CONTROLLERS[controller]
+                yield Place(resource, folder, _LIMITS[version, resource])
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether this can be a group that we made, of which a record says so."""
+    return folder.name.startswith(_PREFIX) and (folder / "cgroup.procs").exists()
+
+
+def kill(folder: Path) -> None:
+    """SIGKILL all processes of one group."""
+    for pid in _processes(folder):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _trees(mountinfo: str) -> Iterator[tuple[int, list[str], str, Path]]:
+    """(version, controllers to try, root, mount point) of each mounted tree."""
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(" ", 2)
+        root, mount = before.split(" ")[3:5]
+        if kind == "cgroup":
+            yield 1, [name for name in _CONTROLLERS if name in options.split(",")], root, Path(mount)
+        elif kind == "cgroup2":
+            yield 2, list(_CONTROLLERS), root, Path(mount)
+
+
+def _upwards(mount: Path, root: str, path: str) -> Iterator[Path]:
+    """The group's folder and those above it. A container may see its own group as the root of the tree."""
+    below = os.path.relpath(path, root)
+    folder = mount if below.startswith("..") else mount / below
+    while folder != mount:
+        yield folder
+        folder = folder.parent
+    yield mount
+
+
+def _takes(place: Place) -> bool:
+    """Whether a group with limits can be made there."""
+    try:
+        return ControlGroups((place,)).make(SandboxLimits()).remove()
+    except OSError:
+        return False
+
+
+def _limit(folder: Path, place: Place, limits: SandboxLimits) -> None:
+    for name, of in place.limits.items():
+        file = folder / name
+        # Opening it for writing would make a plain file of it where this is no control group.
+        if file.exists() or name not in _OPTIONAL:
+            with file.open("r+") as opened:
+                opened.write(str(of(limits)))
+
+
+def _remove(folder: Path) -> bool:
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _processes(folder: Path) -> set[int]:
+    return {int(pid) for pid in _read(folder / "cgroup.procs").split()}
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:
+        return ""
+
+
+def _own_name() -> str:
+    me = identify(os.getpid())
+    assert me is not None
+    return f"{me.pid}.{me.started.rpartition('/')[2]}"
+
+
+def _maker_lives(name: str) -> bool:
+    """Of a name that is none of ours nothing is known: it counts as somebody's."""
+    pid, _, rest = name.removeprefix(_PREFIX).partition(".")
+    maker = identify(int(pid)) if pid.isdigit() else None
+    return not pid.isdigit() or (maker is not None and maker.started.rpartition("/")[2] == rest.partition(".")[0])

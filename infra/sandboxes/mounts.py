@@ -1,0 +1,50 @@
+"""A place of our own among the mounts of the machine, for a thread that is root.
+
+A sandbox of root's runs as another user of the host, and what it needs (the interpreter, for one) may lie below
+folders that are root's alone. So it is mounted where that user can reach it, and only the thread that starts
+sandboxes sees that: nothing is left mounted when the thread or its process ends, however it ends.
+"""
+
+import ctypes
+import os
+from pathlib import Path
+
+EMPTY_FOLDERS = ("/mnt", "/media", "/srv", "/opt")
+"""Where the private place may be mounted: the first that is empty, so that it hides nothing from this thread."""
+
+_CLONE_NEWNS = 0x00020000
+_MS_BIND, _MS_REC, _MS_SLAVE = 4096, 16384, 1 << 19
+
+
+def private_place() -> Path:
+    """Leave the mounts of the process, for the calling thread alone and for good, and mount an empty file system
+    in memory that nobody else sees; its folder. Raises ``OSError``."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    _check(libc.unshare(_CLONE_NEWNS), "unshare")
+    os.umask(0o022)  # this thread's alone since that call: the user must be able to read what is made here
+    # A slave: what the machine unmounts goes here too, and nothing that is mounted here goes there.
+    _mount("none", "/", "", _MS_REC | _MS_SLAVE)
+    for name in EMPTY_FOLDERS:
+        place = Path(name)
+        if place.is_dir() and not place.is_symlink() and not any(place.iterdir()):
+            _mount("tmpfs", name, "tmpfs", 0, "mode=755")
+            return place
+    raise FileNotFoundError(f"none of {', '.join(EMPTY_FOLDERS)} is an empty folder")
+
+
+def show(source: Path, target: Path) -> None:
+    """Show a folder in another place too. Raises ``OSError``."""
+    target.mkdir(parents=True)
+    _mount(os.fspath(source), os.fspath(target), "", _MS_BIND | _MS_REC)
+
+
+def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    texts = [os.fsencode(text) or None for text in (source, target, kind, options)]
+    _check(libc.mount(*texts[:3], ctypes.c_ulong(flags), texts[3]), f"mount {target}")
+
+
+def _check(result: int, what: str) -> None:
+    if result:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")

