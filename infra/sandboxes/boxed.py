@@ -69,7 +69,7 @@ class BoxedSandbox:
         self._namespace = int(about["pid-namespace"])
         self._first = identify(int(about["child-pid"]))
         remains = Remains(folder=str(folder), first=self._first, groups=tuple(map(str, group.folders)))
-        self.identity: dict[str, object] = remains.model_dump()
+        self.identity: dict[str, object] = remains.model_dump(mode="json")
         self.setup: dict[str, object] = {"pid_one": True}
 
     def processes(self) -> tuple[int, ...]:
