@@ -120,7 +120,7 @@ def build(place: Place, interpreter: Interpreter) -> Stage:
 
 
 def _shown(place: Place, interpreter: Interpreter) -> tuple[list[tuple[Path, Path]], list[tuple[str, str]]]:
-    """The interpreter's folder as it is shown, and a link by which it finds its libraries where it was installed."""
+    """The interpreter's folder as it is shown, and a link by which it finds its libraries where it was made."""
     if interpreter.is_shown:
         return [], []
     prefix = interpreter.prefix
