@@ -112,5 +112,5 @@ def _means(built: Stage, groups: ControlGroups, folder: Path) -> Means:
         told = boxed.look_around(built, groups, folder)
     if lacks := judging.lacking(told):
         raise StartFailed(f"a sandbox was made that lacks: {lacks}")
-    sizes = dict(built.room_for(boxed.PROBE_LIMITS).writable)
+    sizes = {name: size for name, size, _ in built.room_for(boxed.PROBE_LIMITS).writable}
     return Means(built, groups, judging.enforced(told, groups.enforced, sizes))

@@ -18,12 +18,12 @@ LINKED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 class Room(NamedTuple):
     """What a sandbox sees: ``shown`` folders of the host read-only at (theirs, ours), ``hidden`` ones of those
-    empty, ``links`` as (target, name), and ``writable`` folders in memory of so many bytes each."""
+    empty, ``links`` as (target, name), and ``writable`` folders in memory with their bytes and their mode."""
 
     shown: Sequence[tuple[Path, Path]]
     hidden: Sequence[Path]
     links: Sequence[tuple[str, str]]
-    writable: Sequence[tuple[str, int]]
+    writable: Sequence[tuple[str, int, str]]
     search_path: str
 
 
@@ -86,7 +86,7 @@ def _mounts(room: Room) -> Iterator[str]:
     for target, name in room.links:
         yield from ("--symlink", target, name)
     yield from ("--proc", "/proc", "--dev", "/dev")
-    for name, size in room.writable:
-        yield from ("--perms", "1777", "--size", str(size), "--tmpfs", name)
+    for name, size, mode in room.writable:
+        yield from ("--perms", mode, "--size", str(size), "--tmpfs", name)
     # What bwrap makes to hang the rest on would be writable without a limit.
     yield from ("--remount-ro", "/dev", "--remount-ro", "/")

@@ -62,7 +62,8 @@ class Stage(NamedTuple):
 
     def room_for(self, limits: SandboxLimits) -> Room:
         half = limits.disk_bytes // 2
-        return self.room._replace(writable=[(WORK, limits.disk_bytes), ("/tmp", half), ("/dev/shm", half)])  # noqa: S108
+        sizes = [(WORK, limits.disk_bytes, "0755"), ("/tmp", half, "1777"), ("/dev/shm", half, "1777")]  # noqa: S108
+        return self.room._replace(writable=sizes)
 
     @property
     def supervisor(self) -> list[str]:

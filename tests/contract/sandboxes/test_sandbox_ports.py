@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from infra.sandboxes.bubblewrap import BubblewrapLauncher
 from infra.sandboxes.client import HostClient
 from infra.sandboxes.host import SandboxHost
 from infra.sandboxes.launching import Launcher
 from infra.sandboxes.serve import serving
 from tests.contract.sandboxes.memory_launcher import MemoryLauncher
 from tiltyard.ports import Sandboxes
-from tiltyard.testing.sandbox_kit import SANDBOX_CHECKS, SandboxBench, SandboxCheck
+from tiltyard.testing.sandbox_kit import PROCESS_CHECKS, SANDBOX_CHECKS, SandboxBench, SandboxCheck
 
 SLOTS = 4
 
@@ -43,3 +44,12 @@ async def test_a_driver_without_processes(port: Opened, check: SandboxCheck, tmp
     async with port(launcher, tmp_path) as sandboxes:
         await check(SandboxBench(sandboxes, launcher.driver))
     assert launcher.places == set()
+
+
+@pytest.mark.parametrize("port", [host, client], ids=["host", "client"])
+@pytest.mark.parametrize("check", SANDBOX_CHECKS + PROCESS_CHECKS, ids=lambda check: check.__name__)
+async def test_bubblewrap(
+    port: Opened, check: SandboxCheck, bubblewrap: BubblewrapLauncher, tmp_path: Path
+) -> None:
+    async with port(bubblewrap, tmp_path) as sandboxes:
+        await check(SandboxBench(sandboxes, bubblewrap.driver))
