@@ -29,18 +29,20 @@ log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=BaseModel)
 
-LOOKS, PAUSE_S = 100, 0.02
-"""How often it is looked from outside whether a drained supervisor is alone: what was killed takes a moment."""
+PAUSE_S = 0.02
+"""Between two looks from outside."""
 
 
 class Patience(Model):
     """How long a supervisor may take to answer, in seconds. One that takes longer is killed: its sandbox is lost.
 
-    ``answer_s`` is what anything may take beyond the time that its request gives it.
+    ``answer_s`` is what anything may take beyond the time that its request gives it. ``alone_s`` is how long a
+    drained one may be seen in company, from outside: what was killed takes a moment to go.
     """
 
     answer_s: float = 60
     drain_s: float = 30
+    alone_s: float = 2
 
 
 PATIENCE = Patience()
@@ -186,11 +188,13 @@ class HeldSandbox:
         return report.model_copy(update={"empty": report.empty and await self._alone()})
 
     async def _alone(self) -> bool:
-        for _ in range(LOOKS):
-            if self._others() == 0:
-                return True
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._patience.alone_s
+        while self._others():
+            if loop.time() > until:
+                return False
             await asyncio.sleep(PAUSE_S)
-        return False
+        return True
 
     def _others(self) -> int:
         """Processes beside the supervisor, counted from outside."""

@@ -68,9 +68,9 @@ class SandboxHost:
         for making in list(self._making.values()):
             making.leave_queue()
             await making.over()
+        await asyncio.gather(*(held.lose("its host ends") for held in self._held.values()))
         if self._tasks:
             await asyncio.wait(self._tasks)
-        await asyncio.gather(*(held.lose("its host ends") for held in self._held.values()))
 
     async def offer(self, driver: DriverName) -> SandboxOffer:
         if driver not in self._launchers:

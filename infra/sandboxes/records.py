@@ -9,12 +9,12 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError
 
 from infra.local.state import write_atomically
-from schemas.base import JsonObject, Model, sha256
+from schemas.base import Model, sha256
 from schemas.sandbox import SandboxDrain, SandboxOrder, SandboxRecord, SandboxRef
 from schemas.world import Owner
 
@@ -32,7 +32,7 @@ class Kept(Model):
     owner: Owner
     episode_id: str
     state: Literal["making", "live", "sealed", "lost"] = "making"
-    identity: JsonObject = Field(default_factory=dict)
+    identity: dict[str, Any] = Field(default_factory=dict)
     drain: SandboxDrain | None = None
 
     @classmethod

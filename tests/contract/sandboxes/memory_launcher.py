@@ -46,6 +46,7 @@ class MemoryLauncher:
         )
 
     async def launch(self, order: SandboxOrder, folder: Path) -> "MemoryLaunched":
+        assert (folder / "record.json").exists(), "it is made before it is recorded"
         self.places.add(str(folder))
         await asyncio.sleep(0)
         if self.crash is not None:
@@ -71,8 +72,8 @@ class MemoryLaunched:
         self.asked: list[str] = []
         self._launcher, self._order, self._folder = launcher, order, folder
         self._box = MemorySandboxes()
+        self.killed = self._begun = False
         self._serving = asyncio.create_task(self._serve())
-        self.killed = False
 
     def processes(self) -> tuple[int, ...]:
         return () if self.killed else tuple(range(1, 2 + self.strangers))
@@ -80,6 +81,8 @@ class MemoryLaunched:
     def kill(self) -> None:
         self.killed = True
         self._serving.cancel()
+        if not self._begun:
+            self._inside.close()
 
     def memory_kills(self) -> int:
         return self.memory
@@ -89,6 +92,7 @@ class MemoryLaunched:
         return self._launcher.sweep({"folder": str(self._folder)})
 
     async def _serve(self) -> None:
+        self._begun = True
         reader, writer = await asyncio.open_unix_connection(sock=self._inside)
         answering = set()
         try:
