@@ -6,7 +6,7 @@ from schemas.base import Model
 
 
 class TestReport(Model):
-    """One test as the runner reported it. ``detail`` is the error's last line, cut: text of the code under test."""
+    """One test as the runner reported it. ``detail`` is the error's first line, cut: text of code under test."""
 
     __test__ = False
 

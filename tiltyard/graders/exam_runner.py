@@ -12,7 +12,6 @@ import importlib
 import json
 import os
 import sys
-import traceback
 import unittest
 import unittest.case
 from collections.abc import Callable
@@ -114,14 +113,14 @@ def parts() -> dict[str, Any]:
 
 
 def detail_of(error: BaseException | None) -> str:
-    """The last line of what is told of an error, cut."""
+    """An error's kind and the first line of what it says, cut."""
     if error is None:
         return ""
+    kind = type(error).__name__
     try:
-        lines = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()
-        return ascii(lines[-1])[1:-1][:MAX_DETAIL]
-    except Exception:  # an error whose text raises is still an error
-        return type(error).__name__
+        return ascii(f"{kind}: {str(error).splitlines()[0]}")[1:-1][:MAX_DETAIL]
+    except Exception:  # it says nothing, or its text raises: it is still an error
+        return kind
 
 
 if __name__ == "__main__":

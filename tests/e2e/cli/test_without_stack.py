@@ -79,6 +79,7 @@ def test_policies_and_worlds_name_what_is_shipped(cli: Cli) -> None:
         (("run", "replacement/reply-lost/1"), "--policy"),
         (("run", "replacement/reply-loost/1", "--policy", "reconcile"), "did you mean replacement/reply-lost"),
         (("run", "replacement/reply-lost/1", "--policy", "reconcil"), "did you mean reconcile"),
+        (("run", "replacement/reply-lost/1", "--policy", "hardcoder"), "works in a sandbox"),
         (("run", "replacement/reply-lost/1", "--policy", "exec:./absent"), "./absent"),
         (("run", "replacement/reply-lost/1", "--policy", "absent:act"), "absent"),
         (("run", "replacement/reply-lost/1", "--policy", "reconcile", "--repeat", "0"), "--repeat"),

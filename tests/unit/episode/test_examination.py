@@ -225,3 +225,13 @@ async def test_a_trial_that_says_nothing_about_the_policy_is_not_examined(end: E
     result = await graded.grade()
     assert graded.sandboxes.orders == []
     assert (result.score.completion, result.exams) == (0, "")
+
+
+async def test_the_agents_sandbox_never_holds_a_hidden_test() -> None:
+    """I9: neither a path nor a word of one is in what it begins with."""
+    sandboxes, engine = Watched(), Engine({"tally": TALLY}, MemoryWorlds())
+    await rehearse(TASK, open_script("reference", TASK), engine, sandboxes=sandboxes)
+    (own,) = sandboxes.orders
+    files = {entry.path: entry.content for entry in own.start.entries}
+    assert sorted(files) == ["a.py", "tests/test_a.py"]
+    assert not any(b"test_b" in (content or b"") for content in files.values())

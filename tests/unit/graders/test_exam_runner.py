@@ -40,7 +40,7 @@ def test_tests_that_pass(tmp_path: Path) -> None:
     assert (found.exit_code, found.finished, found.patched) == (0, True, ())
 
 
-def test_a_failure_is_told_with_its_last_line(tmp_path: Path) -> None:
+def test_a_failure_is_told_with_its_first_line(tmp_path: Path) -> None:
     found = run(tmp_path, "def price(n): return 10")
     assert outcomes(found) == ["passed", "failed"]
     assert found.reports[1].detail == "AssertionError: 10 != 20"
