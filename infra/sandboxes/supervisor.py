@@ -23,6 +23,7 @@ import _signal  # type: ignore[import-not-found]  # typeshed knows it as signal,
 import binascii
 import errno
 import fcntl
+import gc
 import os
 import resource
 import select
@@ -729,15 +730,15 @@ class Recipe:
         self.work, self.agent = work, agent
         self.environment = {name.encode(): value.encode() for name, value in environment.items()}
         self.search = environment.get("PATH", "").split(":")
-        self.rlimits = [
-            (resource.RLIMIT_CPU, limits["cpu_s"]),
-            (resource.RLIMIT_AS, limits["memory_bytes"]),
-            (resource.RLIMIT_FSIZE, limits["disk_bytes"]),
-            (resource.RLIMIT_NOFILE, MAX_OPEN_FILES),
-            (resource.RLIMIT_CORE, 0),
+        self.rlimits = [  # (what, when it is told by a signal where there is one, when it is over)
+            (resource.RLIMIT_CPU, limits["cpu_s"], limits["cpu_s"] + 1),
+            (resource.RLIMIT_AS, limits["memory_bytes"], limits["memory_bytes"]),
+            (resource.RLIMIT_FSIZE, limits["disk_bytes"], limits["disk_bytes"]),
+            (resource.RLIMIT_NOFILE, MAX_OPEN_FILES, MAX_OPEN_FILES),
+            (resource.RLIMIT_CORE, 0, 0),
         ]
         if pid_one:  # it counts all processes of a user: without a namespace that is more than the sandbox's
-            self.rlimits.append((resource.RLIMIT_NPROC, limits["processes"]))
+            self.rlimits.append((resource.RLIMIT_NPROC, limits["processes"], limits["processes"]))
 
     def become(self, kernel: Kernel, argv: list[bytes], streams: list[int], gate: int) -> None:
         """In the child: be set up, wait to be released, and become the program. Returns only by raising."""
@@ -745,10 +746,10 @@ class Recipe:
                        _signal.SIGPIPE, _signal.SIGXFSZ):  # fmt: skip
             _signal.signal(number, _signal.SIG_DFL)  # what Python and the supervisor ignore would stay ignored
         os.setsid()
-        for kind, value in self.rlimits:
-            hard = resource.getrlimit(kind)[1]
-            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(kind, (value, value))
+        for kind, *wanted in self.rlimits:
+            most = resource.getrlimit(kind)[1]
+            soft, hard = wanted if most == resource.RLIM_INFINITY else [min(value, most) for value in wanted]
+            resource.setrlimit(kind, (soft, hard))
         if self.agent.gid is not None:
             os.setgroups([])
             os.setresgid(self.agent.gid, self.agent.gid, self.agent.gid)
@@ -857,7 +858,16 @@ class Programs:
         self.seen: dict[int, tuple[int, str, int | None]] = {}  # pid: (start, operation, number of its record)
         self.records: list[dict[str, Any] | None] = []
         self.not_kept = self.kept_bytes = 0
-        self.leaders: dict[int, Operation] = {}
+        self.leaders: dict[int, Operation] = {}  # of sessions, also those that have ended: others may be in them
+        self.released: dict[int, Process] = {}  # leaders that have not become their programs yet
+
+    def release(self, leader: Process, operation: Operation) -> None:
+        """Expect the program of an operation."""
+        self.leaders[leader.pid] = operation
+        if self.fd >= 0:
+            self.released[leader.pid] = leader
+        else:
+            self.add(leader, operation.argv, operation.op_id)
 
     @staticmethod
     def _listen(kernel: Kernel) -> int:
@@ -898,35 +908,34 @@ class Programs:
             while any(event & select.POLLIN for _, event in waiting.poll(0)):
                 self.on_exec()
 
-    def _read(self, notice: bytearray) -> tuple[Process, list[str]] | None:
-        """(who, arguments); ``None`` for an exec that will fail, as searches of ``PATH`` do."""
-        task = look(number(notice, 8, 4))
-        if task is None:
-            return None
-        process = look(process_of(task.pid)) if task.is_thread else task
+    def _read(self, notice: bytearray) -> tuple[Process, list[str], str] | None:
+        """(who, arguments, operation); ``None`` for an exec that will fail, as searches of ``PATH`` do."""
+        pid = number(notice, 8, 4)
+        leader = self.released.pop(pid, None)
+        if leader is not None:  # it is a copy of the supervisor still, and so closed to it as well
+            return leader, self.leaders[pid].argv, self.leaders[pid].op_id
+        task = look(pid)
+        process = look(process_of(pid)) if task is not None and task.is_thread else task
         if process is None:
             return None
-        operation = self.leaders.get(process.pid)
-        if operation is not None and process.pid not in self.seen:
-            return process, operation.argv  # it is a copy of the supervisor still, and so closed to it as well
+        op_id = self.operation_of(process)
         size = self.pointer_bytes[number(notice, 20, 4)]
         is_at = number(notice, 16, 4) in EXECVEAT
         path_at, argv_at = (number(notice, 32 + 8 * (index + is_at), 8) for index in (0, 1))
         try:
-            memory = os.open(f"/proc/{task.pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+            memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            return process, [read_file(f"/proc/{task.pid}/comm").decode("utf-8", "replace").strip()]
+            return process, [read_file(f"/proc/{pid}/comm").decode("utf-8", "replace").strip()], op_id
         try:
             path = os.fsdecode(string_at(memory, path_at))
             argv = [string_at(memory, at).decode("utf-8", "replace") for at in pointers_at(memory, argv_at, size)]
         finally:
             os.close(memory)
         folder = number(notice, 32, 4) if is_at else AT_FDCWD
-        return (process, argv) if may_exec(task.pid, folder, path) else None
+        return (process, argv, op_id) if may_exec(pid, folder, path) else None
 
-    def add(self, process: Process, argv: list[str]) -> None:
+    def add(self, process: Process, argv: list[str], op_id: str) -> None:
         """Record that a process has become a program."""
-        op_id = self.operation_of(process)
         record = {"pid": process.pid, "parent": process.parent, "argv": argv, "op_id": op_id, "left": False}
         size = sum(map(len, argv))
         kept = None
@@ -964,7 +973,7 @@ class Programs:
         for process in others:
             start, _, number = self.seen.get(process.pid, (0, "", None))
             if start != process.start and (left or self.fd < 0):
-                self.add(process, command_line(process.pid))
+                self.add(process, command_line(process.pid), self.operation_of(process))
                 number = self.seen[process.pid][2]
             record = self.records[number] if number is not None else None
             if left and record is not None:
@@ -1182,6 +1191,7 @@ class Supervisor:
         self.seen: set[int] = set()
         self._watch_children()
         self.control = Control(control, self.loop, self.handle)
+        gc.freeze()  # a collection that touches everything would copy everything that a child still shares
 
     def _watch_children(self) -> None:
         for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT):
@@ -1491,9 +1501,9 @@ class Supervisor:
         operation.pid, operation.started = pid, True
         leader = look(pid)
         self.journal.write("started", op=operation.op_id, pid=pid, starttime=leader.start if leader else 0)
-        self.running[pid] = self.programs.leaders[pid] = operation
-        if self.programs.fd < 0 and leader is not None:
-            self.programs.add(leader, operation.argv)
+        self.running[pid] = operation
+        if leader is not None:
+            self.programs.release(leader, operation)
         for fd in (out, err):
             os.set_blocking(fd, False)
             operation.outputs[fd] = Capture(self.limits["output_bytes"])
@@ -1547,6 +1557,7 @@ class Supervisor:
         """The leader has ended; whatever it left behind may hold its outputs open for ever."""
         if operation.deadline is not None:
             operation.deadline.cancel()
+        self.programs.released.pop(operation.pid, None)
         failure = os.read(operation.status, 16)
         os.close(operation.status)
         outputs = [self.last_output(operation, fd) for fd in operation.outputs]
