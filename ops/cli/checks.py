@@ -14,26 +14,16 @@ from infra.local.runtime import runtime_problem
 from infra.local.state import SILENT_S, read_state, silence_s
 from infra.local.temporal import ask, temporal_binary
 from infra.rpc.answers import answers
-from schemas.base import Model
+from ops.cli.check import ANSWER_S, HANGS, Check, runs
+from ops.cli.sandbox_checks import bubblewrap, sandbox_host, unsafe_local
 from tiltyard.errors import ObjectsUnreachable, TiltyardError
 from workers.bootstrap.objects import open_objects
 from workers.settings import Settings
 
 OTHER_HOME = "choose another data folder with --home or TILTYARD_HOME"
-ANSWER_S = 10.0
-HANGS = "a process that hangs is restarted after half a minute; else `tiltyard down`; `tiltyard logs` says more"
 FAILED_FIX = "a new start fails alike: first mend the other problems here; `tiltyard logs` says what went wrong"
 OBJECTS_PATIENCE = timedelta(seconds=0.5)
 LEAST_FREE_BYTES = 512 * 1024 * 1024
-
-
-class Check(Model):
-    """One line of the doctor's report."""
-
-    name: str
-    ok: bool
-    detail: str
-    fix: str = ""
 
 
 def python_version(settings: Settings) -> Check:
@@ -107,8 +97,7 @@ def temporal_reachable(settings: Settings) -> Check:
 
 def world_reachable(settings: Settings) -> Check:
     name = "world server"
-    state = read_state(StackPaths(settings.home).state)
-    if state is None or not state.running:
+    if not runs(settings):
         return Check(name=name, ok=True, detail="not running")
     ok = answers(settings.world_socket, ANSWER_S)
     detail = f"{'answers' if ok else 'does not answer'} at {settings.world_socket}"
@@ -135,10 +124,9 @@ def signs_of_life(settings: Settings) -> Check:
 def databases(settings: Settings) -> Check:
     """Temporal's own database is looked at while Temporal is not running: it may be large."""
     name, paths = "databases", StackPaths(settings.home)
-    state = read_state(paths.state)
     files = [settings.home / "records.db", settings.home / "worlds.db"]
     problems = [database_problem(file) for file in files]
-    if state is None or not state.running:
+    if not runs(settings):
         files.append(paths.temporal_database)
         problems.append(damage(paths.temporal_database))
     if any(problems):
@@ -180,10 +168,13 @@ CHECKS: tuple[Callable[[Settings], Check], ...] = (
     stack_processes,
     temporal_reachable,
     world_reachable,
+    sandbox_host,
     signs_of_life,
     databases,
     objects,
     leases,
+    bubblewrap,
+    unsafe_local,
 )
 
 

@@ -70,10 +70,13 @@ def status(home: Path | None, out: Output) -> int:
     from infra.local.databases import open_episodes
     from infra.local.paths import StackPaths
     from infra.local.state import read_state
+    from infra.sandboxes.records import counts
     from workers.settings import Settings
 
-    paths = StackPaths(Settings.from_environment(home).home)
+    settings = Settings.from_environment(home)
+    paths = StackPaths(settings.home)
     left = open_episodes(paths.home / "records.db")
+    sandboxes = counts(settings.sandboxes)
     state = read_state(paths.state)
     running = state is not None and state.running
     pinned = running and paths.pinned.exists()
@@ -83,6 +86,7 @@ def status(home: Path | None, out: Output) -> int:
             "home": str(paths.home),
             "ends_when_idle": running and not pinned,
             "open_episodes": left,
+            "sandboxes": sandboxes,
             **(state.model_dump(mode="json") if state else {}),
         }
     )
@@ -104,6 +108,8 @@ def status(home: Path | None, out: Output) -> int:
         )
         for one in state.processes
     ]
+    if sandboxes:
+        out.show("sandboxes: " + ", ".join(f"{number} {what}" for what, number in sorted(sandboxes.items())))
     out.table(("PROCESS", "STATE", "#PID", "#UP FOR", "#RESTARTS", "LAST"), rows)
     _show_open(out, left, "keeps the stack from being idle", "keep the stack from being idle")
     return DONE
@@ -130,7 +136,7 @@ def doctor(home: Path | None, out: Output) -> int:
     problems = sum(not one.ok for one in checks)
     out.value({"ok": problems == 0, "checks": [one.model_dump() for one in checks]})
     for one in checks:
-        out.show(f"{'ok     ' if one.ok else 'PROBLEM'}  {one.name}: {one.detail}")
+        out.show(f"{one.verdict:7}  {one.name}: {one.detail}")
         if one.fix:
             out.show(f"         to mend it: {typeable(one.fix)}", fold=False)
     return FAILED if problems else DONE

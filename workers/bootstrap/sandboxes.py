@@ -1,6 +1,7 @@
 """The sandbox host's drivers."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -28,17 +29,18 @@ def open_launchers(stage: Path) -> Iterator[dict[DriverName, Launcher]]:
 
 
 @asynccontextmanager
-async def open_host(settings: Settings) -> AsyncIterator[SandboxHost]:
+async def open_host(settings: Settings, within_s: float = LINE_S) -> AsyncIterator[SandboxHost]:
     """The one host of the data folder. Raises ``StackFailed`` while another process is it."""
     settings.sandboxes.mkdir(parents=True, exist_ok=True, mode=0o700)
     hold = FolderHold(settings.sandboxes)
-    for _ in range(round(LINE_S / PAUSE_S)):
-        if hold.take():
-            break
+    deadline = time.monotonic() + within_s
+    while not hold.take():
+        if time.monotonic() > deadline:
+            raise StackFailed(f"another process hosts the sandboxes in {settings.sandboxes}: end it")
         await asyncio.sleep(PAUSE_S)
-    else:
-        raise StackFailed(f"another process hosts the sandboxes in {settings.sandboxes}: end it")
-    with open_launchers(settings.sandbox_stage) as launchers:
-        async with SandboxHost(launchers, settings.sandboxes, settings.slots) as host:
-            yield host
-    hold.release()
+    try:
+        with open_launchers(settings.sandbox_stage) as launchers:
+            async with SandboxHost(launchers, settings.sandboxes, settings.slots) as host:
+                yield host
+    finally:
+        hold.release()
