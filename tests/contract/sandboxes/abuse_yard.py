@@ -1,0 +1,113 @@
+"""Where sandboxes are abused: the host with bubblewrap below it, and a look at the machine from outside."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from infra.sandboxes.launching import Launched, Launcher
+from schemas.sandbox import Enforced, ExecRequest, ExecResult, SandboxDrain, SandboxOffer, SandboxOrder
+from tiltyard.testing.sandbox_bench import Box, SandboxBench
+
+LIBC = "import ctypes, errno, os, sys; libc = ctypes.CDLL(None, use_errno=True)\n"
+"""The first line of a program that makes system calls."""
+
+
+class Watched:
+    """A launcher that remembers what it has launched."""
+
+    def __init__(self, launcher: Launcher) -> None:
+        self._launcher, self.driver = launcher, launcher.driver
+        self.launched: dict[str, Launched] = {}
+
+    def offer(self) -> SandboxOffer:
+        return self._launcher.offer()
+
+    async def launch(self, order: SandboxOrder, folder: Path) -> Launched:
+        launched = self.launched[order.name] = await self._launcher.launch(order, folder)
+        return launched
+
+    def sweep(self, identity: dict[str, object]) -> bool:
+        return self._launcher.sweep(identity)
+
+
+@dataclass(frozen=True)
+class Yard(SandboxBench):
+    """A bench whose sandboxes are looked for after their release: whatever happened in one, nothing is left."""
+
+    watched: Watched = field(kw_only=True)
+
+    @asynccontextmanager
+    async def sandbox(self, **fields: Any) -> AsyncIterator[Box]:
+        async with super().sandbox(**fields) as box:
+            yield box
+        launched = self.watched.launched[box.order.name]
+        assert launched.processes() == ()
+        assert not [group for group in groups_of(launched) if group.exists()]
+
+    def needs(self, what: Enforced) -> None:
+        """Skip the test where this machine cannot hold sandboxes to it, which the offer says."""
+        if what not in self.watched.offer().enforced:
+            pytest.skip(f"this machine does not enforce: {what}")
+
+    def processes(self, box: Box) -> int:
+        """How many live in it, the supervisor included, counted from outside."""
+        return len(self.watched.launched[box.order.name].processes())
+
+
+def groups_of(launched: Launched) -> list[Path]:
+    groups = launched.identity["groups"]
+    assert isinstance(groups, list | tuple)
+    return [Path(str(group)) for group in groups]
+
+
+async def python(box: Box, source: str, timeout_s: float = 60) -> ExecResult:
+    """Run a program in the sandbox's Python."""
+    argv = ("python3", "-c", source)
+    reply = await box.call(ExecRequest(op_id=f"python-{os.urandom(4).hex()}", argv=argv, timeout_s=timeout_s))
+    assert reply.exec is not None, reply
+    return reply.exec
+
+
+async def printed(box: Box, source: str) -> str:
+    """What a program prints that ends well."""
+    ended = await python(box, source)
+    assert ended.exit_code == 0, ended
+    return ended.stdout.text.strip()
+
+
+async def drained(box: Box) -> SandboxDrain:
+    await box.bench.soon(box.port.seal(box.ref))
+    return await box.bench.soon(box.port.drain(box.ref))
+
+
+def descendants() -> list[str]:
+    """Sandboxes' processes that this process has started, by what they were called with."""
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        try:
+            command = " ".join(child.cmdline())
+        except psutil.Error:
+            continue
+        if command.startswith("tiltyard-sandbox-") or "/opt/supervisor" in command:
+            found.append(command)
+    return found
+
+
+def mounts() -> list[str]:
+    """Where something is mounted, as this process sees it."""
+    return [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+
+
+async def until(holds: Any, what: str, within_s: float = 30) -> None:
+    """Wait until a condition holds that nothing tells of."""
+    async with asyncio.timeout(within_s):
+        while not holds():
+            await asyncio.sleep(0.02)
+    assert holds(), what
