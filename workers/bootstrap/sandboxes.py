@@ -10,6 +10,7 @@ from infra.local.hold import FolderHold
 from infra.sandboxes.bubblewrap import BubblewrapLauncher
 from infra.sandboxes.host import SandboxHost
 from infra.sandboxes.launching import Launcher
+from infra.sandboxes.unsafe_local import UnsafeLocalLauncher
 from schemas.sandbox import DriverName
 from tiltyard.errors import StackFailed
 from workers.settings import Settings
@@ -23,7 +24,7 @@ def open_launchers(stage: Path) -> Iterator[dict[DriverName, Launcher]]:
     """Every driver. ``stage`` is a folder for what their sandboxes share; it is emptied."""
     bubblewrap = BubblewrapLauncher(stage)
     try:
-        yield {"bubblewrap": bubblewrap}
+        yield {"bubblewrap": bubblewrap, "unsafe-local": UnsafeLocalLauncher()}
     finally:
         bubblewrap.close()
 

@@ -12,6 +12,7 @@ from infra.sandboxes.client import HostClient
 from infra.sandboxes.host import SandboxHost
 from infra.sandboxes.launching import Launcher
 from infra.sandboxes.serve import serving
+from infra.sandboxes.unsafe_local import UnsafeLocalLauncher
 from tests.contract.sandboxes.memory_launcher import MemoryLauncher
 from tiltyard.ports import Sandboxes
 from tiltyard.testing.sandbox_kit import PROCESS_CHECKS, SANDBOX_CHECKS, SandboxBench, SandboxCheck
@@ -53,3 +54,10 @@ async def test_bubblewrap(
 ) -> None:
     async with port(bubblewrap, tmp_path) as sandboxes:
         await check(SandboxBench(sandboxes, bubblewrap.driver))
+
+
+@pytest.mark.parametrize("check", SANDBOX_CHECKS + PROCESS_CHECKS, ids=lambda check: check.__name__)
+async def test_unsafe_local(check: SandboxCheck, tmp_path: Path) -> None:
+    launcher = UnsafeLocalLauncher()
+    async with host(launcher, tmp_path) as sandboxes:
+        await check(SandboxBench(sandboxes, launcher.driver))
