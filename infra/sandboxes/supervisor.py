@@ -49,18 +49,16 @@ MAX_PATH_BYTES, MAX_ENTRIES, MAX_SKIPPED = 1024, 100_000, 1000
 MAX_COPIED_BYTES = 180 * 2**20  # what fits into a frame in base64, beside the names
 MAX_PROGRAMS, MAX_PROGRAM_BYTES, MAX_ARGUMENTS, MAX_ARGUMENT_BYTES = 10_000, 8 * 2**20, 64, 4096
 MAX_OPEN_FILES = 1024
-READ_BYTES = 2**18
+PIPE_BYTES, MAX_READ_BYTES = 2**16, 2**22
 BLOCK_BYTES = 3 * 2**18  # of a file: a multiple of three, so that base64 of the pieces is base64 of the whole
 
 TERM_S = 5.0  # from TERM to KILL
 KILL_S = 10.0  # from KILL to giving up: only a process that hangs in the kernel lives that long
-FREEZE_LOOKS, FREEZE_PAUSE_S = 200, 0.001
+FREEZE_LOOKS, PATIENT_LOOKS, FREEZE_PAUSE_S = 200, 20, 0.001
 SESSION_LOOKS = 100
-REAPED_AT_ONCE = 256
+REAPED_AT_ONCE, SEEN_AT_ONCE = 256, 1024  # then others have their turn
 
-SIGNALS = {
-    getattr(_signal, name): name for name in dir(_signal) if name[:3] == "SIG" and name[3:4] not in ("_", "")
-}
+SIGNALS = {getattr(_signal, name): name for name in reversed(dir(_signal)) if name[:3] == "SIG" and name[3] != "_"}
 
 
 # --- JSON and errors --------------------------------------------------------------------------------------------
@@ -272,8 +270,9 @@ class Reach:
     def freeze(self, meanwhile: Callable[[], None]) -> set[int]:
         """Stop all, and wait until they have stopped. Returns those that had been stopped already."""
         before = {process.pid for process in self.others() if process.state in "Tt"}
-        for _ in range(FREEZE_LOOKS):
-            if all(process.state in "Tt" for process in self.others()):
+        for looks in range(FREEZE_LOOKS):
+            still = "Tt" if looks < PATIENT_LOOKS else "TtD"  # it waits for one that we have stopped: vfork
+            if all(process.state in still for process in self.others()):
                 break
             self.signal(_signal.SIGSTOP)
             meanwhile()
@@ -905,7 +904,9 @@ class Programs:
         waiting = select.poll()
         if self.fd >= 0:
             waiting.register(self.fd, select.POLLIN)
-            while any(event & select.POLLIN for _, event in waiting.poll(0)):
+            for _ in range(SEEN_AT_ONCE):
+                if not any(event & select.POLLIN for _, event in waiting.poll(0)):
+                    break
                 self.on_exec()
 
     def _read(self, notice: bytearray) -> tuple[Process, list[str], str] | None:
@@ -1109,20 +1110,28 @@ class Control:
 
     def __init__(self, fd: int, loop: Loop, handle: Callable[[bytes], None]) -> None:
         self.fd, self._loop, self._handle = fd, loop, handle
-        self._in, self._out, self._next = bytearray(), list[bytes](), 0
+        self._in, self._out = bytearray(), list[memoryview]()
         os.set_blocking(fd, False)
         loop.on(fd, self._ready)
 
     def send(self, pieces: list[bytes]) -> None:
+        """A frame of these pieces. Small ones are sent together; large ones are not copied once more."""
         idle = not self._out
-        self._out += [sum(map(len, pieces)).to_bytes(4, "big"), *pieces]
+        small = bytearray(sum(map(len, pieces)).to_bytes(4, "big"))
+        for piece in pieces:
+            if len(piece) < PIPE_BYTES:
+                small += piece
+                continue
+            self._out += [memoryview(small), memoryview(piece)]
+            small = bytearray()
+        self._out.append(memoryview(small))
         if idle:
             self._write()
 
     def _ready(self) -> None:
         self._write()
         try:
-            data = os.read(self.fd, READ_BYTES)
+            data = os.read(self.fd, 4 * PIPE_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -1141,25 +1150,18 @@ class Control:
             self._handle(payload)
 
     def _write(self) -> None:
+        done = 0
         try:
-            while self._next < len(self._out):
-                piece = b"".join(self._out[self._next : self._next + 64])
-                written = os.write(self.fd, piece)
-                self._advance(written)
-            self._out, self._next = [], 0
+            for done in range(len(self._out)):
+                while self._out[done]:
+                    self._out[done] = self._out[done][os.write(self.fd, self._out[done]) :]
+            self._out = []
             self._loop.on(self.fd, self._ready, select.POLLIN)
         except BlockingIOError:
+            del self._out[:done]
             self._loop.on(self.fd, self._ready, select.POLLIN | select.POLLOUT)
         except OSError:
             raise HungUp from None
-
-    def _advance(self, written: int) -> None:
-        while written and written >= len(self._out[self._next]):
-            written -= len(self._out[self._next])
-            self._out[self._next] = b""
-            self._next += 1
-        if written:
-            self._out[self._next] = self._out[self._next][written:]
 
 
 # --- The supervisor ---------------------------------------------------------------------------------------------
@@ -1420,7 +1422,7 @@ class Supervisor:
         if not isinstance(wanted["path"], str) or is_no_utf8(wanted["path"]):
             raise bad("is no path", "path")
         if wanted["do"] == "read":
-            return int(wanted.get("offset", 0)), int(wanted.get("limit", 65_536))
+            return int(wanted.get("offset", 0)), min(int(wanted.get("limit", 65_536)), MAX_READ_BYTES)
         return binascii.a2b_base64(wanted["content"]), int(wanted.get("mode", 0o644)) & 0o777
 
     def begin_read(self, operation: Operation, offset: int, limit: int) -> None:
@@ -1517,7 +1519,7 @@ class Supervisor:
             pass  # it was killed before
         os.close(release)
 
-    def on_output(self, operation: Operation, fd: int, limit: int = 65_536) -> None:
+    def on_output(self, operation: Operation, fd: int, limit: int = PIPE_BYTES) -> None:
         try:
             data = os.read(fd, limit)
         except BlockingIOError:
