@@ -157,10 +157,10 @@ def _pipe(ours: ExitStack) -> tuple[FileIO, FileIO]:
 def _spawn(
     stage: Stage, folder: Path, arguments: list[str], inherited: Collection[int]
 ) -> "subprocess.Popen[bytes]":
-    """Start bwrap under a name that ``sweep`` finds it by."""
+    """Start bwrap, under a name that ``sweep`` finds it by."""
     with (folder / LAST_WORDS).open("wb") as words:
         return subprocess.Popen(
-            [_mark(folder), *arguments],
+            [mark_of(folder), *arguments],
             executable=stage.program,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -227,7 +227,7 @@ def sweep(identity: dict[str, object]) -> bool:
     except ValidationError:  # a record that was cut short, or comes from another version
         remains = Remains(folder=str(identity["folder"]))
     groups = Group(tuple(Path(group) for group in remains.groups if cgroups.is_ours(Path(group))))
-    left = [remains.first, *_marked(_mark(Path(remains.folder)))]
+    left = [remains.first, *_marked(mark_of(Path(remains.folder)))]
     for process in left:
         _kill(process)
     for group in groups.folders:
@@ -235,7 +235,8 @@ def sweep(identity: dict[str, object]) -> bool:
     return _in_time(lambda: not any(map(alive, left)) and groups.remove())
 
 
-def _mark(folder: Path) -> str:
+def mark_of(folder: Path) -> str:
+    """The name under which the bwrap of a sandbox runs, as an operator sees it too."""
     return f"tiltyard-sandbox-{sha256(os.fsencode(folder))[7:23]}"
 
 

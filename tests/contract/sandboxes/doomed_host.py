@@ -1,0 +1,61 @@
+"""A sandbox host that SIGKILL ends at a moment of its first provision: ``doomed_host FOLDER STAGE MOMENT``.
+
+Moments: ``before`` and ``after`` the launch, a number of milliseconds from its beginning, or ``never``: then it
+says ``there`` when a command runs in the sandbox, and waits to be killed.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from infra.sandboxes.bubblewrap import BubblewrapLauncher
+from infra.sandboxes.host import SandboxHost
+from infra.sandboxes.launching import Launched
+from schemas.sandbox import SandboxOffer, SandboxOrder
+from tiltyard.testing.sandbox_bench import Box, SandboxBench
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Doomed:
+    """The driver, and the moment."""
+
+    def __init__(self, launcher: BubblewrapLauncher, moment: str) -> None:
+        self._launcher, self._moment, self.driver = launcher, moment, launcher.driver
+
+    def offer(self) -> SandboxOffer:
+        return self._launcher.offer()
+
+    async def launch(self, order: SandboxOrder, folder: Path) -> Launched:
+        if self._moment == "before":
+            die()
+        if self._moment.isdigit():
+            threading.Timer(int(self._moment) / 1000, die).start()
+        launched = await self._launcher.launch(order, folder)
+        if self._moment == "after":
+            die()
+        return launched
+
+    def sweep(self, identity: dict[str, object]) -> bool:
+        return self._launcher.sweep(identity)
+
+
+async def main(folder: Path, stage: Path, moment: str) -> None:
+    launcher = Doomed(BubblewrapLauncher(stage), moment)
+    async with SandboxHost({"bubblewrap": launcher}, folder, slots=2) as host:
+        bench = SandboxBench(host, "bubblewrap")
+        box = Box(bench, bench.order(name="doomed"))
+        await box.provision()
+        running = asyncio.create_task(box.sh("(setsid sleep 1000 &); touch running; sleep 1000", timeout_s=1000))
+        await box.appears("running")
+        print("there", flush=True)
+        await running
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]))
