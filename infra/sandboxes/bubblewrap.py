@@ -5,6 +5,7 @@ that thread lives as long as the launcher; and root's has mounts of its own.
 """
 
 import asyncio
+import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -55,8 +56,10 @@ class BubblewrapLauncher:
         return boxed.sweep(identity)
 
     def close(self) -> None:
-        """End the thread that starts sandboxes, and with it all of them. Nothing is started any more."""
+        """End the thread that starts sandboxes, and with it all of them, and empty the folder. Nothing is started
+        any more."""
         self._thread.shutdown()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _launch(self, order: SandboxOrder, folder: Path) -> BoxedSandbox:
         offer = self._tried()

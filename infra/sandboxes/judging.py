@@ -33,6 +33,7 @@ def _is_silent(told: Told) -> bool:
 REQUIRED: Mapping[str, Callable[[Told], bool]] = {
     f"Python {OLDEST[0]}.{OLDEST[1]} or later": lambda told: tuple(told["version"]) >= OLDEST,
     "a process and a user of its own": lambda told: told["ids"] == [INSIDE_ID, INSIDE_ID, 1],
+    "a limit of processes that counts its own alone (Linux 5.14 or later)": lambda told: told["processes"] > 1,
     "nothing but its own folders to write to, and no way to new rights": _is_closed,
     "no network": _is_silent,
 }
