@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
+from infra.sandboxes.frames import BUFFER_BYTES
 from infra.sandboxes.link import Link
 from infra.sandboxes.wire import METHODS
 from infra.sockets import usable
@@ -100,7 +101,7 @@ class HostClient:
         async with self._connecting:
             if self._link is None or self._link.closed:
                 try:
-                    ends = await asyncio.open_unix_connection(self._path)
+                    ends = await asyncio.open_unix_connection(self._path, limit=BUFFER_BYTES)
                 except OSError as error:
                     raise SandboxUnreachable(f"no sandbox host at {self._path} ({error.strerror})") from error
                 self._link = Link(*ends, self._hung_up, forgets=True)

@@ -4,8 +4,11 @@ import asyncio
 import json
 from typing import Any
 
+from infra.sandboxes.supervisor import MAX_FRAME_BYTES
+
 HEAD_BYTES = 4
-MAX_FRAME_BYTES = 256 * 2**20
+BUFFER_BYTES = 2**20
+"""What a stream takes in before it lets the other side wait; a frame may be longer."""
 
 
 class Garbage(Exception):

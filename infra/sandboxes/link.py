@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, Self
 
-from infra.sandboxes.frames import Garbage, frame_of, read_frame
+from infra.sandboxes.frames import BUFFER_BYTES, Garbage, frame_of, read_frame
 from tiltyard import errors
 from tiltyard.errors import BadInput, EnvironmentFailed, TiltyardError
 
@@ -31,7 +31,7 @@ class Link:
     @classmethod
     async def over(cls, control: socket.socket, hung_up: HungUp) -> Self:
         """A link over a connected unix socket, which belongs to it from now on."""
-        return cls(*await asyncio.open_unix_connection(sock=control), hung_up)
+        return cls(*await asyncio.open_unix_connection(sock=control, limit=BUFFER_BYTES), hung_up)
 
     @property
     def closed(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from infra.sandboxes.frames import Garbage, frame_of, read_frame
+from infra.sandboxes.frames import BUFFER_BYTES, Garbage, frame_of, read_frame
 from infra.sandboxes.wire import METHODS, failure_of
 from infra.sockets import listening, usable
 from tiltyard.errors import BadInput, StackFailed, TiltyardError
@@ -31,20 +31,20 @@ async def serving(sandboxes: Sandboxes, path: Path) -> AsyncIterator[None]:
     A socket that a dead process left is taken over. Raises ``StackFailed`` when a living one listens there, and
     ``BadInput`` when the path is too long for a socket.
     """
-    conversations: set[_Conversation] = set()
+    conversations: set[asyncio.Task[None]] = set()
 
-    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        conversations.add(conversation := _Conversation(sandboxes, reader, writer))
-        await conversation.run()
-        conversations.discard(conversation)
+    def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        conversations.add(task := asyncio.create_task(_Conversation(sandboxes, reader, writer).run()))
+        task.add_done_callback(conversations.discard)
 
-    server = await asyncio.start_unix_server(converse, sock=_bound(path))
+    server = await asyncio.start_unix_server(converse, sock=_bound(path), limit=BUFFER_BYTES)
     try:
         yield
     finally:
         server.close()
-        for conversation in conversations:
-            conversation.break_off()
+        for task in conversations:
+            task.cancel()
+        await asyncio.gather(*conversations, return_exceptions=True)
 
 
 def _bound(path: Path) -> socket.socket:
@@ -79,10 +79,6 @@ class _Conversation:
             for task in self._tasks.values():
                 task.cancel()  # nobody waits any more; what has begun goes on
             self._writer.close()
-
-    def break_off(self) -> None:
-        """Hang up at once."""
-        self._writer.transport.abort()
 
     def _begin(self, asked: dict[str, Any]) -> None:
         number = asked.pop("id")
