@@ -21,8 +21,8 @@ from schemas.sandbox import WORK, SandboxLimits
 from tiltyard.errors import SandboxUnavailable
 
 HOST_ID = 1_900_000_000
-"""User and group of the host that root's sandboxes run as. No user has it: it is far above those that systems give
-out, and owns nothing."""
+"""User and group of the host that root's sandboxes run as. Nobody has it: it is far above those that systems give
+out, and owns nothing. In a container that does not have it, the last one that it has."""
 
 SUPERVISOR = Path("/opt/supervisor")
 """Where the supervisor is seen in a sandbox."""
@@ -92,7 +92,7 @@ def prepare(folder: Path) -> Place:
     machine = next((known for known in get_args(Machine) if known == platform.machine()), None)
     if machine is None:
         raise SandboxUnavailable(f"no filter of system calls is known for {platform.machine()} processors")
-    user = HOST_ID if os.geteuid() == 0 else None
+    user = _other_user() if os.geteuid() == 0 else None
     place = private_place() if user else _own_folder(folder)
     if user:
         program = bwrap.copy_program(program, place / "bwrap")
@@ -142,6 +142,22 @@ def _hidden(interpreter: Interpreter) -> list[Path]:
         if path.is_relative_to(theirs)
     }
     return sorted(path for path in found if not found & set(path.parents))
+
+
+def _other_user() -> int | None:
+    """Whom root's sandboxes run as. Root of a container may have few users to choose from, or itself alone, and is
+    an ordinary user of the machine then."""
+    maps = [_mapped(Path(f"/proc/self/{name}").read_text()) for name in ("uid_map", "gid_map")]
+    choice = (HOST_ID, maps[0][-1][-1])
+    return next(
+        (user for user in choice if user and all(any(user in span for span in mapped) for mapped in maps)), None
+    )
+
+
+def _mapped(text: str) -> list[range]:
+    """The users that exist in our user namespace."""
+    spans = [tuple(map(int, line.split())) for line in text.splitlines()]
+    return sorted((range(first, first + number) for first, _, number in spans), key=lambda span: span.start)
 
 
 def _own_folder(folder: Path) -> Path:

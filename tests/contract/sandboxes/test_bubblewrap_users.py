@@ -51,3 +51,30 @@ async def test_what_is_offered_is_what_was_tried(bubblewrap: BubblewrapLauncher)
     assert {"cpu", "processes", "disk", "output", "network", "files"} <= set(offer.enforced)
     if os.geteuid() == 0 and any(Path("/sys/fs/cgroup").glob("**/memory.limit_in_bytes")):
         assert "memory" in offer.enforced
+
+
+async def in_user_namespace(before: str, folder: Path) -> dict[str, Any]:
+    """As root of a user namespace with nobody else in it: what root of a rootless container is."""
+    session = [sys.executable, "-m", "tests.contract.sandboxes.ordinary_user", "0", str(folder), "--now"]
+    command = ["unshare", "--user", "--map-root-user", "sh", "-c", f'{before}; exec "$@"', "sh", *session]
+    ended = await asyncio.to_thread(subprocess.run, command, cwd=CODE, capture_output=True, text=True, timeout=120)
+    if "unshare failed" in ended.stderr:
+        pytest.skip(f"no user namespaces here: {ended.stderr.strip()}")
+    assert ended.returncode == 0, ended.stderr
+    told: dict[str, Any] = json.loads(ended.stdout)
+    return told
+
+
+async def test_root_without_other_users_has_sandboxes_like_an_ordinary_user(tmp_path: Path) -> None:
+    told = await in_user_namespace(":", tmp_path)
+    assert told["offer"]["available"], told
+    assert (told["said"][:2], told["drain"]["empty"], told["left"]) == (["1000", "42"], True, [])
+
+
+async def test_where_there_are_no_user_namespaces_the_offer_says_so_and_how_to_mend_it(tmp_path: Path) -> None:
+    told = await in_user_namespace("echo 0 > /proc/sys/user/max_user_namespaces", tmp_path)
+    offer = told["offer"]
+    assert (offer["available"], offer["enforced"]) == (False, [])
+    assert "user.max_user_namespaces = 0" in offer["problem"]
+    assert "sysctl -w user.max_user_namespaces=" in offer["fix"]
+    assert "--sandbox unsafe-local" in offer["fix"]
