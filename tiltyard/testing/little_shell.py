@@ -121,6 +121,8 @@ def _simple(script: str, words: list[tuple[str, bool]], programs: Mapping[str, P
         raise _unknown(script, f"{' '.join(argv)!r} is not in its vocabulary")
     if redirect[1:] and not re.fullmatch(PATH, redirect[1]):
         raise _unknown(script, f"{redirect[1]!r} is not below the working directory")
+    if argv[0] == "exit" and redirect:
+        raise _unknown(script, "shells do not agree on what a redirection of exit does")
     return Simple(argv, *redirect)
 
 

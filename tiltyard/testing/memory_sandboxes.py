@@ -39,6 +39,8 @@ class MemorySandboxes:
     says which drivers do not work. ``programs`` are commands besides those of the shell.
     """
 
+    box_kind: type[MemoryBox] = MemoryBox
+
     def __init__(
         self,
         slots: int = 1000,
@@ -83,7 +85,7 @@ class MemorySandboxes:
 
     def _made(self, order: SandboxOrder) -> MemoryBox:
         try:
-            box = MemoryBox(order, self.started, self.ending, self._programs)
+            box = self.box_kind(order, self.started, self.ending, self._programs)
         except BaseException:
             self._free.release()
             raise

@@ -47,7 +47,8 @@ class SandboxBench:
     async def soon(self, answer: Awaitable[ResultT]) -> ResultT:
         """The answer, or ``AssertionError`` when there is none."""
         try:
-            return await asyncio.wait_for(answer, self.patience_s)
+            async with asyncio.timeout(self.patience_s):
+                return await answer
         except TimeoutError:
             raise AssertionError(f"there is no answer within {self.patience_s} s") from None
 

@@ -1,7 +1,8 @@
 """What every implementation of the sandbox port must do, on every driver: the conformance kit.
 
-Each check is given a ``SandboxBench`` and raises ``AssertionError``. ``SANDBOX_CHECKS`` are written in the words of
-``tiltyard.testing.little_shell``, so the fake passes them too; ``PROCESS_CHECKS`` need real processes.
+Each check is given a ``SandboxBench``. It raises ``AssertionError``, or lets an error of the port through that was
+not due. ``SANDBOX_CHECKS`` are written in the words of ``tiltyard.testing.little_shell``, so the fake passes them
+too; ``PROCESS_CHECKS`` need real processes.
 
 A check leaves no sandbox behind, and looks at none but its own: one port may serve many checks, also at once. The
 check of slots says nothing unless the port has few of them and it runs alone.
