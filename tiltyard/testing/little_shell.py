@@ -121,8 +121,8 @@ def _simple(script: str, words: list[tuple[str, bool]], programs: Mapping[str, P
         raise _unknown(script, f"{' '.join(argv)!r} is not in its vocabulary")
     if redirect[1:] and not re.fullmatch(PATH, redirect[1]):
         raise _unknown(script, f"{redirect[1]!r} is not below the working directory")
-    if argv[0] == "exit" and redirect:
-        raise _unknown(script, "shells do not agree on what a redirection of exit does")
+    if redirect and (argv[0] == "exit" or (argv[0] == "cat" and redirect[-1] in argv)):
+        raise _unknown(script, "systems do not agree on such a redirection")
     return Simple(argv, *redirect)
 
 
@@ -174,8 +174,9 @@ class Shell:
     async def _simple(self, simple: Simple) -> int:
         out = bytearray()
         try:
-            if simple.sign == ">" or (simple.sign == ">>" and self.files.find(simple.file) is None):
-                self.files.write(simple.file, b"")
+            if simple.file:
+                appending = simple.sign == ">>" and self.files.find(simple.file) is not None
+                self.files.write(simple.file, self.files.read(simple.file) if appending else b"")
             status = await self._command(simple.argv, out)
             if simple.file and out:
                 self.files.write(simple.file, self.files.read(simple.file) + bytes(out))
