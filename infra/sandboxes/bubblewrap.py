@@ -11,12 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from infra.sandboxes import boxed, judging, stage
-from infra.sandboxes.boxed import BoxedSandbox, StartFailed
+from infra.sandboxes import boxed, judging, looking, stage, trying
+from infra.sandboxes.boxed import BoxedSandbox
 from infra.sandboxes.cgroups import ControlGroups, find_groups
 from infra.sandboxes.diagnosis import INSTEAD, diagnose, platform_problem
 from infra.sandboxes.interpreter import interpreters
 from infra.sandboxes.stage import Stage
+from infra.sandboxes.starting import Begun, StartFailed, begin, finish
 from schemas.sandbox import DriverName, Enforced, SandboxOffer, SandboxOrder
 from tiltyard.errors import SandboxUnavailable
 
@@ -49,7 +50,11 @@ class BubblewrapLauncher:
 
     async def launch(self, order: SandboxOrder, folder: Path) -> BoxedSandbox:
         """A sandbox whose supervisor waits. Raises ``SandboxUnavailable``."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._launch, order, folder)
+        begun = await asyncio.get_running_loop().run_in_executor(self._thread, self._begin, order, folder)
+        try:
+            return await asyncio.to_thread(finish, begun)
+        except (StartFailed, OSError) as error:
+            raise _did_not_start(error) from error
 
     def sweep(self, identity: dict[str, object]) -> bool:
         """End what is left of a sandbox of an earlier process, whatever is known of it."""
@@ -61,15 +66,14 @@ class BubblewrapLauncher:
         self._thread.shutdown()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _launch(self, order: SandboxOrder, folder: Path) -> BoxedSandbox:
+    def _begin(self, order: SandboxOrder, folder: Path) -> Begun:
         offer = self._tried()
         if self._means is None:
             raise SandboxUnavailable(f"{offer.problem}; {offer.fix}")
-        means = self._means
         try:
-            return boxed.start(means.stage, means.groups, order.limits, folder)
-        except (StartFailed, OSError) as error:
-            raise SandboxUnavailable(f"the sandbox did not start: {error}") from error
+            return begin(self._means.stage, self._means.groups, order.limits, folder)
+        except OSError as error:
+            raise _did_not_start(error) from error
 
     def _tried(self) -> SandboxOffer:
         """In the thread. The first call finds the means, or why there are none."""
@@ -91,6 +95,8 @@ class BubblewrapLauncher:
         return self._offer
 
     def _find_means(self) -> Means:
+        if not looking.is_told():
+            raise SandboxUnavailable("this kernel does not tell who started whom: it needs CONFIG_PROC_CHILDREN")
         place, groups = stage.prepare(self._folder), find_groups()
         groups.remove_orphans()
         failure: Exception | None = None
@@ -109,11 +115,15 @@ def _means(built: Stage, groups: ControlGroups, folder: Path) -> Means:
     Raises ``StartFailed`` for what is no sandbox.
     """
     try:
-        told = boxed.look_around(built, groups, folder)
+        told = trying.look_around(built, groups, folder)
     except PermissionError:
         groups = ControlGroups(())
-        told = boxed.look_around(built, groups, folder)
+        told = trying.look_around(built, groups, folder)
     if lacks := judging.lacking(told):
         raise StartFailed(f"a sandbox was made that lacks: {lacks}")
-    sizes = {name: size for name, size, _ in built.room_for(boxed.PROBE_LIMITS).writable}
+    sizes = {name: size for name, size, _ in built.room_for(trying.LIMITS).writable}
     return Means(built, groups, judging.enforced(told, groups.enforced, sizes))
+
+
+def _did_not_start(error: Exception) -> SandboxUnavailable:
+    return SandboxUnavailable(f"the sandbox did not start: {error}")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from infra.local.processes import identify
+from infra.sandboxes.looking import in_time
 from schemas.sandbox import Enforced, SandboxLimits
 
 SUPERVISOR_BYTES = 64 * 2**20
@@ -110,11 +111,11 @@ class ControlGroups:
 
     def remove_orphans(self) -> None:
         """End and remove the groups of processes that are gone; those of others are left alone."""
-        for folder in {place.folder for place in self._places}:
-            for group in folder.glob(f"{_PREFIX}*"):
-                if not _maker_lives(group.name):
-                    kill(group)
-                    _remove(group)
+        found = [group for place in self._places for group in place.folder.glob(f"{_PREFIX}*")]
+        orphans = Group(tuple(group for group in found if not _maker_lives(group.name)))
+        for group in orphans.folders:
+            kill(group)
+        in_time(orphans.remove)
 
 
 def find_groups(cgroup: str | None = None, mountinfo: str | None = None) -> ControlGroups:

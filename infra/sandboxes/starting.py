@@ -1,0 +1,140 @@
+"""How a sandbox is started: bwrap makes the namespaces and waits until its child is in the control groups."""
+
+import json
+import os
+import select
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from io import FileIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from infra.sandboxes import bwrap
+from infra.sandboxes.boxed import BoxedSandbox, mark_of
+from infra.sandboxes.bwrap import Descriptors
+from infra.sandboxes.cgroups import ControlGroups, Group
+from infra.sandboxes.looking import in_time
+from infra.sandboxes.stage import Stage
+from schemas.sandbox import SandboxLimits
+
+JOURNAL, LAST_WORDS = "journal", "last-words"
+"""Files in a sandbox's folder: the supervisor's receipts, and what it or bwrap says when it cannot go on."""
+
+START_S = 20.0
+"""How long bwrap may take to make the namespaces, in seconds, on a machine that does much else."""
+
+Command = Callable[[int, int], list[str]]
+"""What is run, given the descriptors of its control socket and its journal."""
+
+
+class StartFailed(Exception):
+    """bwrap did not make the sandbox; in its own words."""
+
+
+class Begun(NamedTuple):
+    """A bwrap at work. ``unless_finished`` undoes all of it; ``told`` is what it says of the namespaces, and
+    ``release`` lets it go on."""
+
+    program: "subprocess.Popen[bytes]"
+    control: socket.socket
+    told: FileIO
+    release: FileIO
+    group: Group
+    folder: Path
+    unless_finished: ExitStack
+
+
+def begin(
+    stage: Stage, groups: ControlGroups, limits: SandboxLimits, folder: Path, command: Command | None = None
+) -> Begun:
+    """Start bwrap with a supervisor, or another ``command``. Linux ends it with the thread that does this, which
+    must see what the stage is made of. Raises ``OSError``; nothing is left of it then."""
+    with ExitStack() as undo, ExitStack() as ours:
+        group = groups.make(limits)
+        undo.callback(in_time, group.remove)
+        control, theirs = socket.socketpair()
+        undo.enter_context(control)
+        ours.enter_context(theirs)
+        (told, tells), (waits, release) = _pipe(undo, ours), _pipe(ours, undo)
+        journal = ours.enter_context((folder / JOURNAL).open("ab+", buffering=0))
+        refused = ours.enter_context(stage.filter.open("rb", buffering=0))
+        own = Descriptors(tells.fileno(), waits.fileno(), refused.fileno())
+        passed = (theirs.fileno(), journal.fileno())
+        arguments = [*bwrap.arguments(stage.room_for(limits), own), *(command or _supervisor(stage))(*passed)]
+        program = _spawn(stage, folder, arguments, (*own, *passed))
+        undo.callback(_end, program)
+        return Begun(program, control, told, release, group, folder, undo.pop_all())
+
+
+def finish(begun: Begun) -> BoxedSandbox:
+    """Wait for the namespaces, put the first process into the control groups and let it go on.
+
+    Raises ``StartFailed`` and ``OSError``; nothing is left of it then.
+    """
+    with begun.unless_finished as undo:
+        first = int(_read_status(begun)["child-pid"])
+        begun.group.join(first)
+        begun.release.write(b"1")
+        sandbox = BoxedSandbox(begun.control, begun.folder, begun.program, first, begun.group)
+        undo.pop_all()
+    begun.told.close()
+    begun.release.close()
+    return sandbox
+
+
+def _supervisor(stage: Stage) -> Command:
+    return lambda control, journal: [*stage.supervisor, str(control), str(journal)]
+
+
+def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[FileIO, FileIO]:
+    reading, writing = os.pipe()
+    return reads.enter_context(FileIO(reading, "rb")), writes.enter_context(FileIO(writing, "wb"))
+
+
+def _spawn(
+    stage: Stage, folder: Path, arguments: list[str], inherited: Collection[int]
+) -> "subprocess.Popen[bytes]":
+    """Start bwrap, under a name that ``sweep`` finds it by."""
+    with (folder / LAST_WORDS).open("wb") as words:
+        return subprocess.Popen(
+            [mark_of(folder), *arguments],
+            executable=stage.program,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=words,
+            cwd="/",
+            env={},
+            pass_fds=inherited,
+            user=stage.user,
+            group=stage.user,
+            extra_groups=None if stage.user is None else (),
+            umask=0o022,
+        )
+
+
+def _read_status(begun: Begun) -> dict[str, Any]:
+    """What bwrap tells of the namespaces that it has made, in one line."""
+    line = b""
+    until = time.monotonic() + START_S
+    while not line.endswith(b"\n"):
+        ready, _, _ = select.select([begun.told], [], [], max(0.0, until - time.monotonic()))
+        part = begun.told.read(4096) if ready else b""
+        if not part:
+            _end(begun.program)
+            raise StartFailed(last_words(begun.folder) or "bwrap did not make the namespaces, and said nothing")
+        line += part
+    about: dict[str, Any] = json.loads(line)
+    return about
+
+
+def last_words(folder: Path) -> str:
+    """What bwrap or the supervisor of a sandbox said when it could not go on."""
+    return (folder / LAST_WORDS).read_text(errors="replace").strip()
+
+
+def _end(program: "subprocess.Popen[bytes]") -> None:
+    program.kill()
+    program.wait()
