@@ -228,6 +228,16 @@ def descendants(everyone: list[Process]) -> list[Process]:
     return found
 
 
+def kill_group_of(ended: int) -> None:
+    """Kill the group of a child that has ended and has not been waited for: that keeps its number its own."""
+    try:
+        group = os.getpgid(ended)
+        if group != os.getpgrp():
+            os.killpg(group, _signal.SIGKILL)
+    except OSError:
+        pass
+
+
 def strike(process: Process, number: int) -> None:
     """Signal exactly this process. One that is gone meanwhile, or not ours to signal, is let be."""
     try:
@@ -256,6 +266,18 @@ class Reach:
         everyone = look_at_all()
         return everyone if self.pid_one else descendants(everyone)
 
+    def nobody(self) -> bool:
+        """Whether nobody is left, as the kernel has it.
+
+        That a look finds nobody does not say so: one may fork and end faster than it is looked for. But whoever is
+        left descends from a child of ours, or has come from outside, which only a look finds.
+        """
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return not self.pid_one or not look_at_all()
+        return False
+
     def signal(self, number: int) -> None:
         """Signal all of them. As PID 1 that is one step, which no fork escapes."""
         if not self.pid_one:
@@ -269,10 +291,12 @@ class Reach:
 
     def freeze(self, meanwhile: Callable[[], None]) -> set[int]:
         """Stop all, and wait until they have stopped. Returns those that had been stopped already."""
+        if self.nobody():
+            return set()
         before = {process.pid for process in self.others() if process.state in "Tt"}
         for looks in range(FREEZE_LOOKS):
             still = "Tt" if looks < PATIENT_LOOKS else "TtD"  # it waits for one that we have stopped: vfork
-            if all(process.state in still for process in self.others()):
+            if looks and all(process.state in still for process in self.others()):
                 break
             self.signal(_signal.SIGSTOP)
             meanwhile()
@@ -856,6 +880,7 @@ class Programs:
         self.pointer_bytes = {arch: size for arch, (_, size) in EXECS.get(os.uname().machine, {}).items()}
         self.seen: dict[int, tuple[int, str, int | None]] = {}  # pid: (start, operation, number of its record)
         self.records: list[dict[str, Any] | None] = []
+        self.copies: set[int] = set()  # records of processes that had not become a program of their own yet
         self.not_kept = self.kept_bytes = 0
         self.leaders: dict[int, Operation] = {}  # of sessions, also those that have ended: others may be in them
         self.released: dict[int, Process] = {}  # leaders that have not become their programs yet
@@ -937,6 +962,12 @@ class Programs:
 
     def add(self, process: Process, argv: list[str], op_id: str) -> None:
         """Record that a process has become a program."""
+        start, _, known = self.seen.get(process.pid, (0, "", None))
+        record = self.records[known] if known is not None and start == process.start else None
+        if record is not None and known in self.copies:  # it was seen between its fork and this
+            record["argv"] = argv
+            self.copies.discard(known)
+            return
         record = {"pid": process.pid, "parent": process.parent, "argv": argv, "op_id": op_id, "left": False}
         size = sum(map(len, argv))
         kept = None
@@ -976,6 +1007,8 @@ class Programs:
             if start != process.start and (left or self.fd < 0):
                 self.add(process, command_line(process.pid), self.operation_of(process))
                 number = self.seen[process.pid][2]
+                if number is not None and self.fd >= 0:
+                    self.copies.add(number)
             record = self.records[number] if number is not None else None
             if left and record is not None:
                 record["left"] = True
@@ -1191,6 +1224,7 @@ class Supervisor:
         self.drained: dict[str, Any] | None = None
         self.draining: list[int] = []
         self.seen: set[int] = set()
+        self.killing = False
         self._watch_children()
         self.control = Control(control, self.loop, self.handle)
         gc.freeze()  # a collection that touches everything would copy everything that a child still shares
@@ -1213,8 +1247,8 @@ class Supervisor:
         except (HungUp, JournalLost):
             pass
         finally:
-            again = Again(KILL_S)
-            while self.work >= 0 and self.reach.others() and not again.over:
+            again, self.killing = Again(KILL_S), True
+            while self.work >= 0 and not self.reach.nobody() and not again.over:
                 self.reach.kill()
                 self._reap()
                 time.sleep(again.next_s())
@@ -1341,10 +1375,11 @@ class Supervisor:
         again = Again(float(request["limit_s"]))
 
         def see() -> None:
-            others = self.reach.others()
-            self.programs.look_around(others)
-            if not others or again.over:
-                self.reply(number, {"empty": not others})
+            nobody = self.reach.nobody()
+            if self.programs.fd < 0:
+                self.programs.look_around(self.reach.others())
+            if nobody or again.over:
+                self.reply(number, {"empty": nobody})
             else:
                 self.loop.after(again.next_s(), see)
 
@@ -1391,7 +1426,7 @@ class Supervisor:
     def _await_term(self, again: Again) -> None:
         alive = {process.pid for process in self.reach.others()}
         self.seen |= alive
-        if not alive:
+        if not alive and self.reach.nobody():
             self._drained(len(self.seen), 0, True)
         elif again.over:
             self._await_kill(Again(KILL_S), len(self.seen - alive))
@@ -1401,9 +1436,11 @@ class Supervisor:
     def _await_kill(self, again: Again, ended_by_term: int) -> None:
         alive = {process.pid for process in self.reach.others()}
         self.seen |= alive
-        if not alive or again.over:
-            self._drained(ended_by_term, len(self.seen - alive) - ended_by_term, not alive)
+        empty = not alive and self.reach.nobody()
+        if empty or again.over:
+            self._drained(ended_by_term, len(self.seen - alive) - ended_by_term, empty)
         else:
+            self.killing = True
             self.reach.kill()
             self.loop.after(again.next_s(), lambda: self._await_kill(again, ended_by_term))
 
@@ -1545,11 +1582,16 @@ class Supervisor:
     def _reap(self) -> int:
         for count in range(REAPED_AT_ONCE):
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return count
-            if pid == 0:
+            if ended is None:
                 return count
+            if self.killing:
+                kill_group_of(ended.si_pid)  # one that goes on in a new process all the time is there still
+            pid, status = os.waitpid(ended.si_pid, 0)
+            if self.killing and os.WIFSIGNALED(status):
+                self.seen.add(pid)
             operation = self.running.pop(pid, None)
             if operation is not None:
                 self.on_end(operation, status)

@@ -159,10 +159,24 @@ def _end(supervisor: ProcessId | None, folder: Path) -> None:
         everyone = _family(supervisor, folder)
         others = {one for one in everyone if supervisor is None or one.pid != supervisor.pid}
         _signal(everyone, signal.SIGSTOP)
+        _kill_groups(supervisor)
         _signal(others or everyone, signal.SIGKILL)
         if not others:
             return
         time.sleep(PAUSE_S)
+
+
+def _kill_groups(supervisor: ProcessId | None) -> None:
+    """Kill the groups of a stopped supervisor's children, the ended ones too, which keep the numbers of theirs.
+
+    One that goes on in a new process all the time is never there when it is looked for, and is in its group.
+    """
+    if supervisor is None or not alive(supervisor):
+        return
+    with suppress(psutil.Error, OSError):
+        for child in psutil.Process(supervisor.pid).children():
+            if (group := os.getpgid(child.pid)) != os.getpgid(supervisor.pid):
+                os.killpg(group, signal.SIGKILL)
 
 
 def _signal(processes: set[psutil.Process], number: signal.Signals) -> None:

@@ -191,7 +191,8 @@ async def a_command_in_flight_is_ended_by_the_drain(bench: SandboxBench) -> None
 
 async def facts_tell_operations_programs_and_environment(bench: SandboxBench) -> None:
     async with bench.sandbox(environment={"GREETING": "good day"}) as box:
-        failing, writing = box.script("exit 3", op_id="failing"), box.script(f"{FOREVER} true", op_id="leaving")
+        failing = box.script("exit 3", op_id="failing")
+        writing = box.script(f"{FOREVER} sleep 0.2", op_id="leaving")
         await box.call(failing)
         await box.call(writing)
         await box.put("file", b"x", op_id="writing")
