@@ -103,6 +103,7 @@ class HeldSandbox:
         content = order.model_dump(mode="json", include={"start", "environment", "limits"})
         await self.ask("setup", **{**(self._launched.setup if self._launched else {}), **content})
         self.now(state="live")
+        log.info("%s is there, for the episode %s", _name(self.ref), self.kept.episode_id)
 
     def now(self, **changes: object) -> None:
         """Change the record."""
@@ -214,6 +215,7 @@ class HeldSandbox:
             self._watch.cancel()
         if await self.end():
             records.remove(self.folder)
+            log.info("%s was given up", _name(self.ref))
             return True
         self.now(state="lost")
         log.error("something of %s is left after a kill: its place is not used again", _name(self.ref))

@@ -307,6 +307,15 @@ async def test_a_cancelled_release_goes_on(yard: Yard) -> None:
     assert yard.launcher.places == set()
 
 
+async def test_two_releases_at_once_give_back_one_slot(yard: Yard) -> None:
+    host = await yard.start(slots=1)
+    ref = await host.provision(order())
+    await asyncio.gather(host.release(ref), host.release(ref))
+    await host.provision(order("next"))
+    waiting = await waits(host, order("one too many"))
+    waiting.cancel()
+
+
 async def test_what_outlives_a_kill_keeps_its_slot(yard: Yard, caplog: pytest.LogCaptureFixture) -> None:
     host = await yard.start(slots=1)
     ref = await host.provision(order())

@@ -15,6 +15,7 @@ import pytest
 from infra.sandboxes.client import HostClient
 from infra.sandboxes.frames import frame_of, read_frame
 from infra.sandboxes.serve import serving
+from infra.sandboxes.supervisor import MAX_FRAME_BYTES
 from infra.sandboxes.wire import METHODS
 from schemas.sandbox import ExecRequest, SandboxDrain, SandboxOrder, SandboxRef
 from tests.contract.sandboxes.test_sandbox_host import SLEEP, TRUE, order
@@ -60,6 +61,14 @@ async def test_garbage_ends_its_connection_and_no_other(path: Path, garbage: str
         assert await reader.read() == b""
         writer.close()
         assert await client.provision(order())
+
+
+async def test_a_frame_past_the_limit_is_not_waited_for(path: Path) -> None:
+    async with serving(MemorySandboxes(), path):
+        reader, writer = await asyncio.open_unix_connection(path)
+        writer.write((MAX_FRAME_BYTES + 1).to_bytes(4, "big"))
+        assert await reader.read() == b""
+        writer.close()
 
 
 WRONG: dict[str, tuple[dict[str, object], str]] = {
