@@ -6,9 +6,9 @@ of that one, or waits for it; it never runs again.
 
 import base64
 import binascii
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from schemas.base import Model
 from schemas.span import RealS
@@ -38,6 +38,12 @@ def work_path(path: str) -> str:
     if any(part in ("", ".", "..") for part in parts) or "\0" in path:
         raise ValueError("must be relative to the working directory, without empty parts, '.' and '..'")
     return path
+
+
+def folders_of(path: str) -> tuple[str, ...]:
+    """The folders below ``WORK`` that ``path`` lies in, from the outermost."""
+    parts = path.split("/")
+    return tuple("/".join(parts[:count]) for count in range(1, len(parts)))
 
 
 WorkPath = Annotated[str, AfterValidator(work_path)]
@@ -91,6 +97,18 @@ class SandboxPlan(Model):
     settle_s: float = Field(default=0, ge=0, le=600)
     on_loss: Literal["restore", "environment_error"] = "restore"
     normalise: tuple[Normaliser, ...] = ("durations",)
+
+    @model_validator(mode="after")
+    def _can_be_made(self) -> Self:
+        for path in self.files:
+            if inside := next((above for above in folders_of(path) if above in self.files), None):
+                raise ValueError(f"files: {inside!r} is a file, and {path!r} would lie below it; rename one")
+        size, most = sum(len(text.encode()) for text in self.files.values()), self.limits.disk_bytes
+        if size > most:
+            raise ValueError(f"files: they have {size} bytes; limits.disk_bytes allows {most}")
+        if unclean := next((name for name, value in self.environment.items() if "\0" in value), None):
+            raise ValueError(f"environment: {unclean} holds a zero byte, which no environment can; leave it out")
+        return self
 
 
 class SandboxRef(Model):

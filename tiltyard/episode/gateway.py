@@ -95,4 +95,4 @@ class Gateway:
             return Answered(request, after)
         lasts = timedelta(seconds=plan.limits.command_s)
         reply, outage_s = await self._reconciler.timed(lambda: self._sandboxes.call(sandbox, request), lasts)
-        return Answered(shown_of(call.tool, reply), after, outage_s=outage_s)
+        return Answered(shown_of(request, reply), after, outage_s=outage_s)

@@ -12,7 +12,7 @@ from schemas.sandbox import FileEntry, SandboxPlan, Snapshot
 from tiltyard.errors import BadInput
 
 MAX_SNAPSHOT_BYTES = 2**31
-"""Of a packed snapshot, when it is opened: twice what base64 makes of the largest disk."""
+"""Of a packed snapshot, when it is opened: more than base64 makes of the largest disk."""
 
 
 def start_of(plan: SandboxPlan) -> Snapshot:
@@ -32,7 +32,10 @@ def digests(snapshot: Snapshot) -> dict[str, str]:
 
 
 def merged(start: Snapshot, kept: Snapshot) -> Snapshot:
-    """``kept`` with the contents that it left out because they were those of ``start``."""
+    """``kept`` with the contents that it left out because they were those of ``start``.
+
+    Raises ``BadInput`` for a content that neither has.
+    """
     known = {entry.path: entry for entry in start.entries}
 
     def whole(entry: FileEntry) -> FileEntry:
@@ -47,7 +50,10 @@ def merged(start: Snapshot, kept: Snapshot) -> Snapshot:
 
 
 def changes(start: Snapshot, end: Snapshot) -> tuple[FileChange, ...]:
-    """All differences of files and links, by path. Folders count where they stand in the place of a file."""
+    """All differences of files and links, by path. Folders count where they stand in the place of a file.
+
+    Modes are not compared: a file is what it holds.
+    """
     before = {entry.path: entry for entry in start.entries}
     after = {entry.path: entry for entry in end.entries if entry.kind != "directory" or entry.path in before}
     return tuple(_differences(before, after))
@@ -59,7 +65,7 @@ def _differences(before: Mapping[str, FileEntry], after: Mapping[str, FileEntry]
         was = old.digest if old else ""
         if new is None:
             yield FileChange(path=path, change="deleted", before=was)
-        elif old is None or (old.kind, old.digest) != (new.kind, new.digest):
+        elif old is None or _held(old) != _held(new):
             yield FileChange(
                 path=path,
                 change="updated" if old else "created",
@@ -69,6 +75,10 @@ def _differences(before: Mapping[str, FileEntry], after: Mapping[str, FileEntry]
                 size=new.size,
                 mode=new.mode,
             )
+
+
+def _held(entry: FileEntry) -> tuple[str, str, str]:
+    return entry.kind, entry.digest, entry.target
 
 
 def pack_snapshot(snapshot: Snapshot) -> bytes:
@@ -81,8 +91,8 @@ def unpack_snapshot(data: bytes) -> Snapshot:
     try:
         opener = zlib.decompressobj(wbits=31)
         text = opener.decompress(data, MAX_SNAPSHOT_BYTES)
-        if not opener.eof:
-            raise BadInput("is cut, or larger than any sandbox's disk", field="snapshot")
+        if not opener.eof or opener.unused_data:
+            raise BadInput("is cut, or larger than any sandbox's disk", field="snapshot", fix="fetch it again")
         return Snapshot.model_validate_json(text)
     except (zlib.error, ValidationError) as error:
         raise BadInput(f"is not a snapshot: {error}", field="snapshot") from None

@@ -1,5 +1,6 @@
 """The tools of a sandbox: one schema each, for prompting, parsing and calling, as a world's tools have it."""
 
+from codecs import getincrementaldecoder
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -27,8 +28,8 @@ from tiltyard.errors import BadInput
 from tiltyard.worlds.arguments import parse, values, wire_form
 from tiltyard.worlds.kit import Tool, tool
 
-MAX_COMMAND = 65_536
-"""Characters of one command. The operating system takes no more than 128 KiB in one argument."""
+MAX_COMMAND_BYTES = 131_071
+"""Of one command: what Linux takes in one argument."""
 
 Path = Annotated[
     str,
@@ -46,7 +47,7 @@ class _Asked:
 @tool(cost_s=5)
 def shell(
     asked: _Asked,
-    command: Annotated[str, Field(min_length=1, max_length=MAX_COMMAND, description="A script for /bin/sh.")],
+    command: Annotated[str, Field(min_length=1, max_length=MAX_COMMAND_BYTES, description="A script for /bin/sh.")],
     timeout_s: Annotated[
         float | None, Field(gt=0, description="Seconds after which it is killed; at most what the task allows.")
     ] = None,
@@ -56,6 +57,11 @@ def shell(
     Each call is a new shell: a change of directory or of the environment does not last. Files do, and so do
     background processes.
     """
+    if "\0" in command:
+        raise BadInput("holds a zero byte, which no command can", field="command", fix="leave it out")
+    if (size := len(command.encode())) > MAX_COMMAND_BYTES:
+        fix = f"at most {MAX_COMMAND_BYTES}; write long content with write_file"
+        raise BadInput(f"has {size} bytes", field="command", fix=fix)
     longest_s = asked.limits.command_s
     allowed_s = longest_s if timeout_s is None else min(timeout_s, longest_s)
     return ExecRequest(op_id=asked.op_id, argv=("/bin/sh", "-c", command), timeout_s=allowed_s)
@@ -68,7 +74,7 @@ def read_file(
     offset: Annotated[int, Field(ge=0, le=2**40, description="The first byte to read.")] = 0,
     limit: Annotated[int, Field(ge=1, le=2**20, description="How many bytes to read at most.")] = 16_384,
 ) -> ReadRequest:
-    """Read a file of the sandbox, or a piece of it."""
+    """Read a file of the sandbox, or a piece of it. Where there is more, next_offset says where to go on."""
     return ReadRequest(op_id=asked.op_id, path=_below_work(path), offset=offset, limit=limit)
 
 
@@ -111,9 +117,7 @@ def request_of(tool: str, arguments: JsonObject, op_id: str, limits: SandboxLimi
         return _wrong(str(error))
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False)[0]
-        return _wrong(f"{'.'.join(map(str, found['loc']))}: {found['msg']}")
-    except UnicodeEncodeError:
-        return _wrong("content: holds half a character (a surrogate), which is no text")
+        return _wrong(f"{'.'.join(map(str, found['loc']))}: {found['msg'].removeprefix('Value error, ')}")
 
 
 def _wrong(message: str) -> Shown:
@@ -124,14 +128,15 @@ def _below_work(path: str) -> str:
     return path.removeprefix(f"{WORK}/")
 
 
-def shown_of(tool: str, reply: SandboxReply) -> Shown:
+def shown_of(request: SandboxRequest, reply: SandboxReply) -> Shown:
     """What the agent is shown of an outcome: no durations and no process ids, so equal episodes show the same."""
     if reply.code:
         return Shown(status="error", code=reply.code, message=reply.message)
     if reply.exec is not None:
         return Shown(status="ok", content=_command(reply.exec))
     if reply.read is not None:
-        return Shown(status="ok", content=_file(reply.read))
+        assert isinstance(request, ReadRequest), "a reply is of its request's kind"
+        return Shown(status="ok", content=_piece(request.offset, reply.read))
     assert reply.write is not None, "a reply has a result or a code"
     return Shown(status="ok", content={"size": reply.write.size})
 
@@ -152,7 +157,18 @@ def _about(name: str, output: Output) -> JsonObject:
     return told | ({f"{name}_not_utf8": True} if output.invalid_utf8 else {})
 
 
-def _file(piece: ReadResult) -> JsonObject:
-    text = piece.content.decode("utf-8", "replace")
+def _piece(offset: int, piece: ReadResult) -> JsonObject:
+    there_is_more = offset + len(piece.content) < piece.size
+    shown = _whole_characters(piece.content) if there_is_more else piece.content
+    text = shown.decode("utf-8", "replace")
     told: JsonObject = {"content": text, "size": piece.size}
-    return told | ({"not_utf8": True} if text.encode() != piece.content else {})
+    told |= {"next_offset": offset + len(shown)} if there_is_more else {}
+    return told | ({"not_utf8": True} if text.encode() != shown else {})
+
+
+def _whole_characters(content: bytes) -> bytes:
+    """``content`` without a character that is cut at its end, unless nothing else is in it."""
+    decoder = getincrementaldecoder("utf-8")("replace")
+    decoder.decode(content)
+    cut_off, _ = decoder.getstate()
+    return content.removesuffix(cut_off) or content

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from schemas.base import sha256
-from schemas.sandbox import FileEntry, Snapshot, work_path
+from schemas.sandbox import FileEntry, Snapshot, folders_of, work_path
 from tiltyard.errors import BadInput
 
 __all__ = ["FileRefused", "MemoryFiles"]
@@ -32,7 +32,10 @@ class MemoryFiles:
     def _begin_with(self, entry: FileEntry) -> None:
         if entry.kind == "file" and entry.content is None:
             raise BadInput("has no content", field=f"start: {entry.path}", fix="send the bytes of every file")
-        self._parents(entry.path)
+        try:
+            self._parents(entry.path)
+        except FileRefused as refused:
+            raise BadInput(refused.reason, field=f"start: {entry.path}", fix="see what it lies below") from None
         size = len(entry.content or b"")
         digest = sha256(entry.content) if entry.content is not None else ""
         self._entries[entry.path] = entry.model_copy(update={"size": size, "digest": digest})
@@ -40,7 +43,7 @@ class MemoryFiles:
     def find(self, path: str) -> FileEntry | None:
         """What is at ``path``, links as they are. Raises ``FileRefused`` for a link or a file on the way."""
         work_path(path)
-        for parent in _parents_of(path):
+        for parent in folders_of(path):
             self._require_directory(parent)
         return self._entries.get(path)
 
@@ -107,7 +110,7 @@ class MemoryFiles:
             yield entry.model_copy(update={"content": None}) if is_known else entry
 
     def _parents(self, path: str) -> None:
-        for parent in _parents_of(path):
+        for parent in folders_of(path):
             self._require_directory(parent)
             self._entries.setdefault(parent, FileEntry(path=parent, kind="directory", mode=0o755))
 
@@ -118,8 +121,3 @@ class MemoryFiles:
         if found is not None and found.kind != "directory":
             code = "bad_path" if found.kind == "link" else "not_a_file"
             raise FileRefused(code, "Not a directory")
-
-
-def _parents_of(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:count]) for count in range(1, len(parts))]
