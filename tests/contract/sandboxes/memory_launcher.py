@@ -20,7 +20,8 @@ METHODS = {"setup": "_set_up"} | {do: do for do in ("call", "snapshot", "settle"
 
 
 class MemoryLauncher:
-    """Implements ``Launcher``. ``places`` are the folders whose sandboxes are not gone yet.
+    """Implements ``Launcher``. ``places`` are the folders whose sandboxes are not gone yet, ``most`` how many
+    they were at most.
 
     For tests: the supervisor never answers what is ``mute``, dies when asked what is in ``deadly``, and answers
     what is in ``says`` with that. ``stuck`` ones outlive a kill. ``problem`` makes it unavailable, ``crash`` is
@@ -31,6 +32,7 @@ class MemoryLauncher:
 
     def __init__(self) -> None:
         self.places: set[str] = set()
+        self.most = 0
         self.launched: list[MemoryLaunched] = []
         self.swept: list[Mapping[str, object]] = []
         self.mute: set[str] = set()
@@ -48,6 +50,7 @@ class MemoryLauncher:
     async def launch(self, order: SandboxOrder, folder: Path) -> "MemoryLaunched":
         assert (folder / "record.json").exists(), "it is made before it is recorded"
         self.places.add(str(folder))
+        self.most = max(self.most, len(self.places))
         await asyncio.sleep(0)
         if self.crash is not None:
             raise self.crash

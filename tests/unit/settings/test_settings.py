@@ -30,6 +30,18 @@ def test_the_ranges_are_those_that_are_documented(variable: str) -> None:
         Settings.from_environment(environment={variable: "-1"})
 
 
+@pytest.mark.parametrize("given_slots", ["0", "-1", "513", "1.5", "four", "9" * 500, "²"])
+def test_a_number_of_sandboxes_out_of_range_names_the_variable(given_slots: str) -> None:
+    with pytest.raises(BadInput, match=r"^TILTYARD_SANDBOXES: .* is not a whole number from 1 to 512"):
+        Settings.from_environment(environment={"TILTYARD_SANDBOXES": given_slots})
+
+
+@pytest.mark.parametrize("given_slots", [1, 512])
+def test_the_range_of_sandboxes_is_the_documented_one(given_slots: int) -> None:
+    assert "1 to 512" in ENVIRONMENT["TILTYARD_SANDBOXES"]
+    assert Settings.from_environment(environment={"TILTYARD_SANDBOXES": str(given_slots)}).slots == given_slots
+
+
 @given(st.dictionaries(st.sampled_from(sorted(ENVIRONMENT)), st.text(max_size=20)))
 @example({"TILTYARD_LOSSY": "9" * 5000 + ":0.1"})
 @example({"TILTYARD_LOSSY": "7:nan"})
