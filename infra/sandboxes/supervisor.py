@@ -106,7 +106,7 @@ def _json() -> tuple[Callable[[Any], str], Callable[[str], Any]]:
         def loads(text: str) -> Any:
             try:
                 value, end = scan(text, 0)
-            except StopIteration:
+            except (StopIteration, SystemError):  # SystemError: its own error would be in the module json
                 raise ValueError("no JSON") from None
             if text[end : end + 1]:
                 raise ValueError("more than one JSON value")

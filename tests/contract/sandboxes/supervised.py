@@ -25,7 +25,7 @@ from schemas.sandbox import (
 )
 from tiltyard.errors import SandboxLost
 
-__all__ = ["SOURCE", "Supervised", "changed", "supervised"]
+__all__ = ["SOURCE", "Supervised", "changed", "spawn", "started", "supervised"]
 
 SOURCE = Path(supervisor.__file__)
 
@@ -109,9 +109,8 @@ def changed(old: str, new: str, folder: Path) -> Path:
     return copy
 
 
-@asynccontextmanager
-async def started(folder: Path, program: Path = SOURCE) -> AsyncIterator[Supervised]:
-    """A supervisor that waits for its first frame."""
+def spawn(folder: Path, program: Path = SOURCE) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
+    """A supervisor that waits for its first frame, and the socket that it is asked through."""
     (folder / "work").mkdir(exist_ok=True)
     ours, theirs = socket.socketpair()
     journal = os.open(folder / "journal", os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
@@ -123,6 +122,13 @@ async def started(folder: Path, program: Path = SOURCE) -> AsyncIterator[Supervi
     )
     theirs.close()
     os.close(journal)
+    return ours, process
+
+
+@asynccontextmanager
+async def started(folder: Path, program: Path = SOURCE) -> AsyncIterator[Supervised]:
+    """A supervisor that waits for its first frame."""
+    ours, process = spawn(folder, program)
     link = await Link.over(ours, lambda: SandboxLost("the supervisor has ended"))
     den = Supervised(link, process, folder)
     try:
