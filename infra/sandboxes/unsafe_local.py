@@ -41,7 +41,7 @@ class UnsafeLocalSandbox:
 
     def __init__(self, control: socket.socket, supervisor: "subprocess.Popen[bytes]", folder: Path) -> None:
         self.control = control
-        self._supervisor, self._folder = supervisor, folder
+        self.supervisor, self._folder = supervisor, folder
         self._identity = identify(supervisor.pid)
         named = self._identity.model_dump() if self._identity else None
         self.identity: dict[str, object] = {"folder": str(folder), "supervisor": named}
@@ -58,7 +58,7 @@ class UnsafeLocalSandbox:
 
     async def gone(self) -> bool:
         for _ in range(ROUNDS):
-            if self._supervisor.poll() is not None and not self.processes():
+            if self.supervisor.poll() is not None and not self.processes():
                 return _remove(self._folder / WORK)
             await asyncio.sleep(PAUSE_S)
         return False

@@ -39,7 +39,10 @@ async def close(den: Supervised, term_s: float = 0.3) -> SandboxDrain:
 
 
 def alive(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 async def settle_sees_a_daemon(den: Supervised) -> None:
