@@ -1,0 +1,1 @@
+"""What Tiltyard costs, measured as ratios in one run against the bare thing (docs/benchmarks.md)."""

@@ -1,0 +1,88 @@
+"""A whole stack of its own for a subject: embedded, in a temporary data folder, ended with the subject."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+
+from infra.local.stack import Say, bring_up, look, take_down
+from infra.local.state import ProcessState
+from infra.sandboxes.client import HostClient
+from ops.cli.on_demand import stack_config
+from schemas.episode import EpisodeResult, PolicySpec
+from schemas.sandbox import DriverName
+from schemas.task import Task
+from tiltyard.errors import StackFailed
+from workers.bootstrap.ground import open_ground
+from workers.ground import Ground
+from workers.settings import Settings
+
+AT_ONCE = 8
+"""Episodes at once, where a subject does not say otherwise."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A running stack, and the ground on it."""
+
+    settings: Settings
+    ground: Ground
+
+    def processes(self) -> tuple[ProcessState, ...]:
+        """The stack's processes but for the one that watches them. Raises ``StackFailed`` when it has ended."""
+        state = look(stack_config(self.settings).paths)
+        if state is None:
+            raise StackFailed("the benchmark's stack has ended")
+        return state.processes
+
+    def process(self, name: str) -> psutil.Process:
+        """One of them by its name."""
+        found = {one.name: one.process for one in self.processes()}.get(name)
+        if found is None:
+            raise StackFailed(f"the benchmark's stack has no process {name}")
+        return psutil.Process(found.pid)
+
+    async def unavailable(self, driver: DriverName) -> str:
+        """Why the driver makes no sandboxes here; empty when it does."""
+        async with HostClient(self.settings.sandboxes_socket) as sandboxes:
+            offer = await sandboxes.offer(driver)
+        return "" if offer.available else f"{offer.problem}; {offer.fix}"
+
+    async def episode(self, task: Task) -> EpisodeResult:
+        """Run the task with its reference; the outcome."""
+        spec = await self.ground.plan(task, PolicySpec(target="reference"), seed=0)
+        await self.ground.submit([spec])
+        return await self.ground.result(spec.episode_id)
+
+    async def episodes(
+        self, task: Task, count: int, ended: Callable[[], None] = lambda: None
+    ) -> list[EpisodeResult]:
+        """Run so many, ``AT_ONCE`` of them at once; ``ended`` is called after each."""
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def one() -> EpisodeResult:
+            async with gate:
+                result = await self.episode(task)
+            ended()
+            return result
+
+        return list(await asyncio.gather(*(one() for _ in range(count))))
+
+
+@asynccontextmanager
+async def stack(say: Say) -> AsyncIterator[Stack]:
+    """Bring it up, with none of the caller's settings. However the block is left, nothing of it stays."""
+    with TemporaryDirectory(prefix="tiltyard-bench-") as folder:
+        settings = Settings.from_environment(Path(folder), environment={})
+        config = stack_config(settings)
+        try:
+            state = bring_up(config, say, pinned=True)
+            settings = settings.model_copy(update={"temporal_address": state.address})
+            async with open_ground(settings) as ground:
+                yield Stack(settings, ground)
+        finally:
+            take_down(config.paths, say)

@@ -1,0 +1,40 @@
+"""The tasks that whole stacks are measured with: ten short calls in ten turns, with a sandbox or without."""
+
+from schemas.base import JsonObject
+from schemas.contract import AnswerContract
+from schemas.sandbox import SandboxPlan
+from schemas.task import Reference, Step, Task
+from schemas.world import TemplateRef
+
+CALLS = 10
+
+DONE: JsonObject = {"outcome": "counted"}
+TICKET: JsonObject = {"ticket_id": "B-1", "title": "Count", "report": "Count the lines of the notes."}
+
+
+def with_commands() -> Task:
+    """Each turn runs one command, which starts a shell and a program and changes a file."""
+    steps = (
+        Step(tool="shell", arguments={"command": f"echo line {number} >> notes.txt; wc -l notes.txt"})
+        for number in range(CALLS)
+    )
+    return _task("commands", tuple(steps), SandboxPlan(files={"notes.txt": "notes\n"}))
+
+
+def without_sandbox() -> Task:
+    """Each turn asks the world for the same ticket."""
+    step = Step(tool="get_ticket", arguments={"ticket_id": TICKET["ticket_id"]})
+    return _task("calls", (step,) * CALLS, None)
+
+
+def _task(name: str, steps: tuple[Step, ...], sandbox: SandboxPlan | None) -> Task:
+    return Task(
+        id=f"code-repair/bench/{name}",
+        world="code-repair",
+        instruction="Do ten small things, one a turn.",
+        template=TemplateRef(params={"tickets": [TICKET]}),
+        polling_tools=("get_ticket",),
+        contracts=(AnswerContract(accept=(DONE,)),),
+        references=(Reference(steps=(*steps, Step(submit=DONE))),),
+        sandbox=sandbox,
+    )

@@ -1,0 +1,97 @@
+"""Episodes a second on a whole stack, with a sandbox and without, and where their time goes."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import psutil
+
+from infra.local.stack import Say
+from ops.bench.figures import MS, Figure, Target
+from ops.bench.stack import AT_ONCE, Stack, stack
+from ops.bench.tasks import CALLS, with_commands, without_sandbox
+from schemas.episode import EpisodeResult
+from schemas.task import Task
+
+EPISODES = 160
+AT_LEAST = Target(least=12)
+
+PARTS = 4
+"""Both kinds of episodes are run in turn, in so many parts each, so that noise hits both."""
+
+BENCH = "this command"
+
+
+@dataclass
+class Run:
+    """Episodes of one task in several parts."""
+
+    task: Task
+    rates: list[float] = field(default_factory=list)
+    results: list[EpisodeResult] = field(default_factory=list)
+    cpu_s: Counter[str] = field(default_factory=Counter)
+
+    async def part(self, ours: Stack, episodes: int) -> None:
+        """Run so many more."""
+        before, began = _cpu_s(ours), time.perf_counter()
+        results = await ours.episodes(self.task, episodes)
+        self.rates.append(len(results) / (time.perf_counter() - began))
+        self.cpu_s.update({name: spent - before[name] for name, spent in _cpu_s(ours).items()})
+        wrong = [result for result in results if result.score.completion < 1]
+        if wrong:
+            raise RuntimeError(f"{wrong[0].episode_id} ended {wrong[0].end}: {wrong[0].reason}")
+        self.results += results
+
+
+async def measure(most: int, say: Say) -> list[Figure]:
+    """``AT_ONCE`` episodes of ten short turns at once, in four processes and Temporal, as `tiltyard run` has it."""
+    episodes = max(1, min(EPISODES, most) // PARTS)
+    async with stack(say) as ours:
+        why_not = await ours.unavailable("bubblewrap")
+        runs = {f"{CALLS} calls of the world": Run(without_sandbox())}
+        if not why_not:
+            runs = {f"a sandbox and {CALLS} commands": Run(with_commands()), **runs}
+        for run in runs.values():
+            await ours.episodes(run.task, min(AT_ONCE, episodes))  # templates, stage and connections are there now
+        for number in range(PARTS):
+            say(f"part {number + 1} of {PARTS}: {episodes} episodes of each kind")
+            for run in runs.values():
+                await run.part(ours, episodes)
+    figures = [figure for what, run in runs.items() for figure in _told(what, run)]
+    skipped = Figure(what=f"episodes with a sandbox and {CALLS} commands", unit="/s", skipped=why_not)
+    return [*figures, *([skipped] if why_not else [])]
+
+
+def _told(what: str, run: Run) -> list[Figure]:
+    rate = Figure.of(f"episodes with {what}", run.rates, scale=1, unit="/s", note=f"{AT_ONCE} at once")
+    if run.task.sandbox is not None:
+        rate = rate.model_copy(update={"target": AT_LEAST})
+    episodes = len(run.results)
+    return [rate, *_phases(run.results), *_processes(run.cpu_s, episodes)]
+
+
+def _phases(results: Sequence[EpisodeResult]) -> list[Figure]:
+    phases: defaultdict[str, list[float]] = defaultdict(list)
+    for result in results:
+        for phase, seconds in result.timings.items():
+            phases[phase].append(seconds)
+    return [Figure.of(f"  phase {phase}", values) for phase, values in phases.items()]
+
+
+def _processes(cpu_s: Mapping[str, float], episodes: int) -> list[Figure]:
+    return [
+        Figure(what=f"  processor time, {name}", count=episodes, median=spent / episodes * MS, note="mean")
+        for name, spent in cpu_s.items()
+    ]
+
+
+def _cpu_s(ours: Stack) -> dict[str, float]:
+    """Processor seconds so far of each process, with what it has started and waited for."""
+    processes = {one.name: psutil.Process(one.process.pid) for one in ours.processes() if one.process}
+    return {name: _spent_s(process) for name, process in {**processes, BENCH: psutil.Process()}.items()}
+
+
+def _spent_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system + times.children_user + times.children_system)
