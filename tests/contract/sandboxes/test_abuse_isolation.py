@@ -80,6 +80,13 @@ for name, number in CALLS.items():
         assert ended.exit_code == 0, ended.stderr.text
 
 
+async def test_it_is_in_namespaces_of_its_own(yard: Yard) -> None:
+    async with yard.sandbox() as box:
+        for name in ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts"):
+            inside = (await box.out(f"readlink /proc/self/ns/{name}")).strip()
+            assert inside != os.readlink(f"/proc/self/ns/{name}"), name
+
+
 async def test_there_is_no_network(yard: Yard) -> None:
     yard.needs("network")
     host = {line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}

@@ -97,12 +97,17 @@ async def sweep(folder: Path, expected: str) -> None:
     assert marked(folder) == []
 
 
-async def test_a_host_that_is_killed_leaves_nothing_alive(bubblewrap: BubblewrapLauncher, tmp_path: Path) -> None:
+@pytest.mark.parametrize("supervisor", ["at work", "hangs"])
+async def test_a_host_that_is_killed_leaves_nothing_alive(
+    bubblewrap: BubblewrapLauncher, tmp_path: Path, supervisor: str
+) -> None:
     with start_doomed(tmp_path, "never") as doomed:
         assert doomed.stdout
         assert await asyncio.to_thread(doomed.stdout.readline) == "there\n"
         inside = marked(tmp_path)
         assert len(inside) >= 4, "bwrap, the supervisor, the command and the one that it left"
+        if supervisor == "hangs":  # so that it does not see that its host has gone
+            os.kill(inside[0].children()[0].pid, signal.SIGSTOP)
         doomed.kill()
     await until(lambda: not any(map(living, inside)), "they end with their host, before any other host comes")
     await sweep(tmp_path, expected="lost")
