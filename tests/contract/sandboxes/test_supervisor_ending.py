@@ -138,20 +138,9 @@ async def test_endings(check: Any, tmp_path: Path) -> None:
         await check(den)
 
 
-NO_CHILD = """        except ChildProcessError:
-            return not self.pid_one or not look_at_all()
-        return False
-"""
-
-
 @pytest.mark.parametrize(
     ("check", "old", "new"),
     [
-        (
-            what_forks_all_the_time_is_ended,
-            NO_CHILD,
-            f"{NO_CHILD.replace('return False', 'return not self.others()')}",
-        ),
         (settle_sees_a_daemon, "        self.kernel.prctl(PR_SET_CHILD_SUBREAPER, 1)\n", ""),
         (settle_waits_for_the_last, "            if nobody or again.over:\n", "            if True:\n"),
         (
@@ -182,6 +171,20 @@ async def test_a_supervisor_that_leaves_something_is_caught(check: Any, old: str
                 await check(den)
     finally:
         assert UnsafeLocalLauncher().sweep({"folder": str(tmp_path)})
+
+
+async def test_a_supervisor_that_believes_what_it_sees_is_caught(tmp_path: Path) -> None:
+    """Not each time: it may happen to see the one that forks all the time."""
+    asks = "            return not self.pid_one or not look_at_all()\n        return False\n"
+    program = changed(asks, asks.replace("return False", "return not self.others()"), tmp_path)
+    for _ in range(20):
+        async with supervised(tmp_path, program) as den:
+            try:
+                await what_forks_all_the_time_is_ended(den)
+            except AssertionError:
+                return
+        (den.work / "on").unlink()
+    pytest.fail("it was never caught")
 
 
 async def test_a_drain_needs_a_seal_and_facts_a_drain(tmp_path: Path) -> None:
