@@ -7,6 +7,7 @@ that thread lives as long as the launcher; and root's has mounts of its own.
 import asyncio
 import shutil
 import subprocess
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from infra.sandboxes import boxed, judging, looking, stage, trying
 from infra.sandboxes.boxed import BoxedSandbox
 from infra.sandboxes.cgroups import ControlGroups, find_groups
 from infra.sandboxes.diagnosis import INSTEAD, diagnose, platform_problem
-from infra.sandboxes.interpreter import interpreters
+from infra.sandboxes.interpreter import Interpreter, interpreters
 from infra.sandboxes.stage import Stage
 from infra.sandboxes.starting import Begun, StartFailed, begin, finish
 from schemas.sandbox import DriverName, Enforced, SandboxOffer, SandboxOrder
@@ -32,14 +33,16 @@ class Means(NamedTuple):
 
 class BubblewrapLauncher:
     """Implements ``Launcher``. ``folder`` is for what all its sandboxes share, if we are not root: it is emptied.
+    ``pythons`` are tried in their order.
 
     Its sandboxes end with it (``close``), and with the process.
     """
 
     driver: DriverName = "bubblewrap"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, pythons: Sequence[Interpreter] | None = None) -> None:
         self._folder = folder
+        self._pythons = pythons
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="bubblewrap")
         self._means: Means | None = None
         self._offer: SandboxOffer | None = None
@@ -64,7 +67,8 @@ class BubblewrapLauncher:
         """End the thread that starts sandboxes, and with it all of them, and empty the folder. Nothing is started
         any more."""
         self._thread.shutdown()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        for folder in (self._folder, stage.open_folder(self._folder)):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _begin(self, order: SandboxOrder, folder: Path) -> Begun:
         offer = self._tried()
@@ -100,7 +104,7 @@ class BubblewrapLauncher:
         place, groups = stage.prepare(self._folder), find_groups()
         groups.remove_orphans()
         failure: Exception | None = None
-        for interpreter in interpreters():
+        for interpreter in self._pythons or interpreters():
             try:
                 built = stage.build(place, interpreter)
                 return _means(built, groups, self._folder)

@@ -1,4 +1,4 @@
-"""A place of our own among the mounts of the machine, for a thread that is root.
+"""A place of our own among the mounts of the machine, for a thread of root's.
 
 A sandbox of root's runs as another user of the host, and what it needs (the interpreter, for one) may lie below
 folders that are root's alone. So it is mounted where that user can reach it, and only the thread that starts
@@ -12,8 +12,14 @@ from pathlib import Path
 EMPTY_FOLDERS = ("/mnt", "/media", "/srv", "/opt")
 """Where the private place may be mounted: the first that is empty, so that it hides nothing from this thread."""
 
-_CLONE_NEWNS = 0x00020000
+_CLONE_FS, _CLONE_NEWNS = 0x00000200, 0x00020000
 _MS_BIND, _MS_REC, _MS_SLAVE = 4096, 16384, 1 << 19
+
+
+def make_readable() -> None:
+    """From now on others can read what the calling thread makes, whatever the process's umask is."""
+    _check(ctypes.CDLL(None, use_errno=True).unshare(_CLONE_FS), "unshare")
+    os.umask(0o022)
 
 
 def private_place() -> Path:
@@ -21,7 +27,6 @@ def private_place() -> Path:
     in memory that nobody else sees; its folder. Raises ``OSError``."""
     libc = ctypes.CDLL(None, use_errno=True)
     _check(libc.unshare(_CLONE_NEWNS), "unshare")
-    os.umask(0o022)  # this thread's alone since that call: the user must be able to read what is made here
     # A slave: what the machine unmounts goes here too, and nothing that is mounted here goes there.
     _mount("none", "/", "", _MS_REC | _MS_SLAVE)
     for name in EMPTY_FOLDERS:

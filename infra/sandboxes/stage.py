@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, get_args
@@ -15,8 +16,9 @@ from typing import NamedTuple, get_args
 from infra.sandboxes import bwrap
 from infra.sandboxes.bwrap import INSIDE_ID, Room
 from infra.sandboxes.interpreter import INSIDE, SHOWN, Interpreter
-from infra.sandboxes.mounts import private_place, show
+from infra.sandboxes.mounts import make_readable, private_place, show
 from infra.sandboxes.seccomp import Machine, assemble
+from schemas.base import sha256
 from schemas.sandbox import WORK, SandboxLimits
 from tiltyard.errors import SandboxUnavailable
 
@@ -72,17 +74,19 @@ class Stage(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where stages are made, with all that does not depend on the interpreter."""
+    """Where stages are made, with all that does not depend on the interpreter. ``private``: things can be shown in
+    it that lie where the user cannot reach them."""
 
     folder: Path
     program: Path
     user: int | None
+    private: bool
 
 
 def prepare(folder: Path) -> Place:
-    """Make the place: for root a private one, else ``folder``, which is emptied first.
+    """Make the place: for root a private one if it may mount, else ``folder``, which is emptied first.
 
-    As root it changes the mounts of the calling thread. Raises ``SandboxUnavailable``, and ``OSError``.
+    As root it changes the mounts and the umask of the calling thread. Raises ``SandboxUnavailable`` and ``OSError``.
     """
     program = bwrap.find_program()
     if program is None:
@@ -93,12 +97,12 @@ def prepare(folder: Path) -> Place:
     if machine is None:
         raise SandboxUnavailable(f"no filter of system calls is known for {platform.machine()} processors")
     user = _other_user() if os.geteuid() == 0 else None
-    place = private_place() if user else _own_folder(folder)
+    made, private = _made(folder, user)
     if user:
-        program = bwrap.copy_program(program, place / "bwrap")
-    _write_etc(place / "etc")
-    (place / FILTER).write_bytes(assemble(machine))
-    return Place(place, program, user)
+        program = bwrap.copy_program(program, made / "bwrap")
+    _write_etc(made / "etc")
+    (made / FILTER).write_bytes(assemble(machine))
+    return Place(made, program, user, private)
 
 
 def build(place: Place, interpreter: Interpreter) -> Stage:
@@ -112,7 +116,7 @@ def build(place: Place, interpreter: Interpreter) -> Stage:
     python, itself = _shown(place, interpreter)
     room = Room(
         shown=[(SHOWN, SHOWN), *folders, (place.folder / "etc", Path("/etc")), *python, (code, SUPERVISOR)],
-        hidden=_hidden(interpreter),
+        hidden=hidden(interpreter),
         links=[*links, *itself],
         writable=(),
         search_path=interpreter.search_path,
@@ -125,19 +129,19 @@ def _shown(place: Place, interpreter: Interpreter) -> tuple[list[tuple[Path, Pat
     if interpreter.is_shown:
         return [], []
     prefix = interpreter.prefix
-    if place.user:
+    if place.private:
         prefix = place.folder / "python"
         show(interpreter.prefix, prefix)
     moved = interpreter.prefix != INSIDE
     return [(prefix, INSIDE)], [(str(INSIDE), str(interpreter.prefix))] if moved else []
 
 
-def _hidden(interpreter: Interpreter) -> list[Path]:
+def hidden(interpreter: Interpreter, code: Path = CODE) -> list[Path]:
     """What would be seen of installed packages and of Tiltyard, as the sandbox sees it; the outermost only."""
     seen = {SHOWN: SHOWN, interpreter.prefix: interpreter.inside}
     found = {
         inside / path.relative_to(theirs)
-        for path in (*interpreter.hidden, CODE)
+        for path in (*interpreter.hidden, code)
         for theirs, inside in seen.items()
         if path.is_relative_to(theirs)
     }
@@ -160,9 +164,25 @@ def _mapped(text: str) -> list[range]:
     return sorted((range(first, first + number) for first, _, number in spans), key=lambda span: span.start)
 
 
-def _own_folder(folder: Path) -> Path:
+def open_folder(folder: Path) -> Path:
+    """Where root that may not mount, as in most containers, makes what another user must reach."""
+    return Path(tempfile.gettempdir()) / f"tiltyard-stage-{sha256(os.fsencode(folder))[7:23]}"
+
+
+def _made(folder: Path, user: int | None) -> tuple[Path, bool]:
+    """The place, and whether it is private."""
+    if user is None:
+        return _emptied(folder, 0o700), False
+    make_readable()
+    try:
+        return private_place(), True
+    except PermissionError:
+        return _emptied(open_folder(folder), 0o755), False
+
+
+def _emptied(folder: Path, mode: int) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True, mode=0o700)
+    folder.mkdir(parents=True, mode=mode)
     return folder
 
 

@@ -1,4 +1,4 @@
-"""The driver as root and as an ordinary user, each with what it can hold there."""
+"""The driver as root of several kinds and as an ordinary user, and with one Python or another."""
 
 import asyncio
 import json
@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from infra.sandboxes.bubblewrap import BubblewrapLauncher
-from infra.sandboxes.stage import CODE
+from infra.sandboxes.host import SandboxHost
+from infra.sandboxes.interpreter import SHOWN, Interpreter, interpreters
+from infra.sandboxes.stage import CODE, hidden
+from tiltyard.testing.sandbox_bench import SandboxBench
 
 USER = 64_123
 """An ordinary user's number that nobody is likely to have."""
@@ -78,3 +81,70 @@ async def test_where_there_are_no_user_namespaces_the_offer_says_so_and_how_to_m
     assert "user.max_user_namespaces = 0" in offer["problem"]
     assert "sysctl -w user.max_user_namespaces=" in offer["fix"]
     assert "--sandbox unsafe-local" in offer["fix"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to lose")
+async def test_root_that_may_not_mount_has_sandboxes_all_the_same(tmp_path: Path) -> None:
+    """As in a container that lets it make user namespaces: with the interpreters that another user can reach."""
+    session = [sys.executable, "-m", "tests.contract.sandboxes.ordinary_user", "0", str(tmp_path), "--now"]
+    command = ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin", *session]
+    before = set(Path(tempfile.gettempdir()).glob("tiltyard-stage-*"))
+    ended = await asyncio.to_thread(subprocess.run, command, cwd=CODE, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    told = json.loads(ended.stdout)
+    if not Path("/usr/bin/python3").exists() and not told["offer"]["available"]:
+        pytest.skip("there is no python3 that another user can reach")
+    assert told["offer"]["available"], told
+    assert (told["said"][:2], told["drain"]["empty"], told["left"]) == (["1000", "42"], True, [])
+    assert set(Path(tempfile.gettempdir()).glob("tiltyard-stage-*")) <= before
+
+
+@pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="the system has no Python of its own")
+async def test_the_systems_python_serves_too(bubblewrap: BubblewrapLauncher, tmp_path: Path) -> None:
+    launcher = BubblewrapLauncher(tmp_path / "stage", [Interpreter(SHOWN)])
+    try:
+        offer = launcher.offer()
+        if not offer.available:
+            pytest.skip(f"the system's Python does not do: {offer.problem}")
+        host = SandboxHost({"bubblewrap": launcher}, tmp_path / "boxes", slots=1)
+        async with host, SandboxBench(host, "bubblewrap").sandbox() as box:
+            found = await box.out("command -v python3; echo $PATH; python3 -c 'import json; print(json.dumps(7))'")
+            assert found.split() == ["/usr/bin/python3", "/usr/bin:/bin", "7"]
+    finally:
+        launcher.close()
+
+
+async def test_a_python_that_does_not_do_is_passed_over(bubblewrap: BubblewrapLauncher, tmp_path: Path) -> None:
+    fake = tmp_path / "fake" / "bin" / "python3"
+    fake.parent.mkdir(parents=True)
+    fake.write_text("#!/bin/sh\nexit 1\n")
+    fake.chmod(0o755)
+    launcher = BubblewrapLauncher(tmp_path / "stage", [Interpreter(tmp_path / "fake"), *interpreters()])
+    try:
+        assert launcher.offer().available
+    finally:
+        launcher.close()
+    launcher = BubblewrapLauncher(tmp_path / "stage", [Interpreter(tmp_path / "fake")])
+    try:
+        offer = launcher.offer()
+        assert not offer.available
+        assert "python3" in offer.problem
+    finally:
+        launcher.close()
+
+
+@pytest.mark.parametrize(
+    ("prefix", "packages", "code", "expected"),
+    [
+        ("/opt/py", "/opt/py/lib/site-packages", "/srv/app", ["/opt/python/lib/site-packages"]),
+        ("/usr/local", "/usr/local/lib/python3.12/site-packages", "/usr/src/app",
+         ["/usr/local/lib/python3.12/site-packages", "/usr/src/app"]),
+        ("/usr", "/usr/lib/site-packages", "/usr/lib/site-packages/inner", ["/usr/lib/site-packages"]),
+        ("/opt/py", "/opt/py/packages", "/opt/py/app", ["/opt/python/app", "/opt/python/packages"]),
+    ],
+)  # fmt: skip
+def test_tiltyard_and_what_is_installed_beside_it_are_hidden(
+    prefix: str, packages: str, code: str, expected: list[str]
+) -> None:
+    found = hidden(Interpreter(Path(prefix), (Path(packages),)), Path(code))
+    assert list(map(str, found)) == expected
