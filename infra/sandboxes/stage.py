@@ -86,7 +86,7 @@ class Place(NamedTuple):
 def prepare(folder: Path) -> Place:
     """Make the place: for root a private one if it may mount, else ``folder``, which is emptied first.
 
-    As root it changes the mounts and the umask of the calling thread. Raises ``SandboxUnavailable`` and ``OSError``.
+    As root it changes the calling thread's mounts and umask. Raises ``SandboxUnavailable`` and ``OSError``.
     """
     program = bwrap.find_program()
     if program is None:
