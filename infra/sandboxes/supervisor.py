@@ -753,15 +753,15 @@ class Recipe:
         self.work, self.agent = work, agent
         self.environment = {name.encode(): value.encode() for name, value in environment.items()}
         self.search = environment.get("PATH", "").split(":")
-        self.rlimits = [  # (what, when it is told by a signal where there is one, when it is over)
-            (resource.RLIMIT_CPU, limits["cpu_s"], limits["cpu_s"] + 1),
-            (resource.RLIMIT_AS, limits["memory_bytes"], limits["memory_bytes"]),
-            (resource.RLIMIT_FSIZE, limits["disk_bytes"], limits["disk_bytes"]),
-            (resource.RLIMIT_NOFILE, MAX_OPEN_FILES, MAX_OPEN_FILES),
-            (resource.RLIMIT_CORE, 0, 0),
+        self.rlimits = [  # (what, (when it is told by a signal where there is one, when it is over))
+            (resource.RLIMIT_CPU, within(resource.RLIMIT_CPU, limits["cpu_s"], 1)),
+            (resource.RLIMIT_AS, within(resource.RLIMIT_AS, limits["memory_bytes"])),
+            (resource.RLIMIT_FSIZE, within(resource.RLIMIT_FSIZE, limits["disk_bytes"])),
+            (resource.RLIMIT_NOFILE, within(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)),
+            (resource.RLIMIT_CORE, (0, 0)),
         ]
         if pid_one:  # it counts all processes of a user: without a namespace that is more than the sandbox's
-            self.rlimits.append((resource.RLIMIT_NPROC, limits["processes"], limits["processes"]))
+            self.rlimits.append((resource.RLIMIT_NPROC, within(resource.RLIMIT_NPROC, limits["processes"])))
 
     def become(self, kernel: Kernel, argv: list[bytes], streams: list[int], gate: int) -> None:
         """In the child: be set up, wait to be released, and become the program. Returns only by raising."""
@@ -769,10 +769,8 @@ class Recipe:
                        _signal.SIGPIPE, _signal.SIGXFSZ):  # fmt: skip
             _signal.signal(number, _signal.SIG_DFL)  # what Python and the supervisor ignore would stay ignored
         os.setsid()
-        for kind, *wanted in self.rlimits:
-            most = resource.getrlimit(kind)[1]
-            soft, hard = wanted if most == resource.RLIM_INFINITY else [min(value, most) for value in wanted]
-            resource.setrlimit(kind, (soft, hard))
+        for kind, values in self.rlimits:
+            resource.setrlimit(kind, values)
         if self.agent.gid is not None:
             os.setgroups([])
             os.setresgid(self.agent.gid, self.agent.gid, self.agent.gid)
@@ -796,6 +794,12 @@ class Recipe:
             if os.access(path, os.X_OK) and not os.path.isdir(path):
                 return path
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def within(kind: int, value: int, more: int = 0) -> tuple[int, int]:
+    """(soft, hard) limits: ``value``, and ``more`` until the end, as far as our own limit lets us."""
+    most = resource.getrlimit(kind)[1]
+    return (value, value + more) if most == resource.RLIM_INFINITY else (min(value, most), min(value + more, most))
 
 
 class OutOfMemoryScore:

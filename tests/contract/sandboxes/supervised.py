@@ -25,9 +25,12 @@ from schemas.sandbox import (
 )
 from tiltyard.errors import SandboxLost
 
-__all__ = ["SOURCE", "Supervised", "changed", "spawn", "started", "supervised"]
+__all__ = ["NO_LISTENER", "SOURCE", "Supervised", "changed", "spawn", "started", "supervised"]
 
 SOURCE = Path(supervisor.__file__)
+
+NO_LISTENER = ("SECCOMP_CALL[machine], flags, exec_filter(machine))", "SECCOMP_CALL[machine], 0, b'')")
+"""A change to the supervisor: as on a machine that does not tell of execs."""
 
 
 class Supervised:

@@ -6,10 +6,7 @@ from typing import Any
 import pytest
 
 from schemas.sandbox import ProcessRecord, SandboxFacts
-from tests.contract.sandboxes.supervised import Supervised, changed, supervised
-
-NO_LISTENER = ("SECCOMP_CALL[machine], flags, exec_filter(machine))", "SECCOMP_CALL[machine], 0, b'')")
-"""A machine that does not tell of execs."""
+from tests.contract.sandboxes.supervised import NO_LISTENER, Supervised, changed, supervised
 
 
 async def facts(den: Supervised) -> SandboxFacts:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from schemas.sandbox import ExecRequest
-from tests.contract.sandboxes.supervised import Supervised, changed, supervised
+from tests.contract.sandboxes.supervised import NO_LISTENER, Supervised, changed, supervised
 from tiltyard.errors import BadInput, DeliveryConflict, LateWrite, SandboxLost
 
 
@@ -96,6 +96,23 @@ CHECKS = (
 async def test_receipts(check: Any, tmp_path: Path) -> None:
     async with supervised(tmp_path) as den:
         await check(den)
+
+
+async def test_it_has_started_on_paper_also_where_execs_are_not_told(tmp_path: Path) -> None:
+    async with supervised(tmp_path, changed(*NO_LISTENER, tmp_path)) as den:
+        await it_has_started_on_paper_before_it_starts(den)
+
+
+async def test_what_is_released_too_early_is_caught(tmp_path: Path) -> None:
+    """Without its gate, and with a moment's rest of the supervisor."""
+    program = changed(*NO_LISTENER, tmp_path)
+    source = program.read_text().replace("if os.read(gate, 1) !=", "if b'!' !=")
+    program.write_text(
+        source.replace("        leader = look(pid)\n", "        time.sleep(1); leader = look(pid)\n")
+    )
+    async with supervised(tmp_path, program) as den:
+        with pytest.raises(AssertionError):
+            await it_has_started_on_paper_before_it_starts(den)
 
 
 LEARN = "operation = self.operations.get(op_id)\n"
