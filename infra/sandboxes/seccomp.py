@@ -92,6 +92,21 @@ REFUSED: Mapping[str, Numbers] = {
 CLONE3 = _both(435)
 """Its flags lie in memory, where a filter cannot see them: answered with ENOSYS, upon which libc uses clone."""
 
+OF_A_PROCESS: Mapping[str, Numbers] = {
+    "prlimit64": Numbers(302, 261),
+    "sched_setparam": Numbers(142, 118),
+    "sched_setscheduler": Numbers(144, 119),
+    "sched_setaffinity": Numbers(203, 122),
+    "sched_setattr": Numbers(314, 274),
+}
+"""Refused for the first process, the supervisor. It has the user of everybody here, which is all that the kernel
+asks for; one that may write no file any more, or has no share of a busy processor, takes its sandbox with it."""
+
+SETPRIORITY, OF_A_USER = Numbers(141, 140), 2
+"""The same; and its ``PRIO_USER`` reaches all of a user."""
+
+SUPERVISOR = 1
+
 CLONE, IOCTL = Numbers(56, 220), Numbers(16, 29)
 SOCKET, SOCKETPAIR = Numbers(41, 198), Numbers(53, 199)
 
@@ -133,6 +148,10 @@ def assemble(machine: Machine) -> bytes:
     program += _call(machine, CLONE3, [_refuse(errno.ENOSYS)])
     program += _call(machine, CLONE, _unless(0, _ANY_BIT, [NEW_NAMESPACES], errno.EPERM))
     program += _call(machine, IOCTL, _unless(1, _EQUAL, TERMINAL_INPUT, errno.EPERM))
+    for numbers in OF_A_PROCESS.values():
+        program += _call(machine, numbers, _unless(0, _EQUAL, (SUPERVISOR,), errno.EPERM))
+    of_a_user = [_argument(0), *_when(_EQUAL, OF_A_USER, [_refuse(errno.EPERM)])]
+    program += _call(machine, SETPRIORITY, of_a_user + _unless(1, _EQUAL, (SUPERVISOR,), errno.EPERM))
     for numbers in (SOCKET, SOCKETPAIR):
         program += _call(machine, numbers, _only(0, SOCKET_FAMILIES, errno.EAFNOSUPPORT))
     program.append((_RETURN, 0, 0, _ALLOW))

@@ -132,6 +132,33 @@ for name in "mem environ maps fd fdinfo cwd root exe map_files stack syscall aux
         await works(box)
 
 
+async def test_nobody_limits_the_supervisor_or_slows_it_down(yard: Yard) -> None:
+    """One that may write no file any more, or waits for ever, would take its sandbox with it."""
+    attempts = """
+import os, resource
+idle = os.sched_param(0)
+for name, attempt in {
+    "file size": lambda: resource.prlimit(1, resource.RLIMIT_FSIZE, (1, 1)),
+    "processor time": lambda: resource.prlimit(1, resource.RLIMIT_CPU, (1, 1)),
+    "open files": lambda: resource.prlimit(1, resource.RLIMIT_NOFILE, (1, 1)),
+    "scheduler": lambda: os.sched_setscheduler(1, os.SCHED_IDLE, idle),
+    "processors": lambda: os.sched_setaffinity(1, {0}),
+    "niceness": lambda: os.setpriority(os.PRIO_PROCESS, 1, 19),
+    "niceness of the user": lambda: os.setpriority(os.PRIO_USER, 0, 19),
+}.items():
+    try:
+        attempt()
+    except PermissionError:
+        continue
+    raise SystemExit(f"{name} was changed")
+resource.prlimit(os.getpid(), resource.RLIMIT_NOFILE, (64, 64))
+os.setpriority(os.PRIO_PROCESS, 0, 1)
+"""
+    async with yard.sandbox() as box:
+        assert (await python(box, attempts)).stderr.text == ""
+        await works(box)
+
+
 async def test_there_is_no_way_to_the_control_socket(yard: Yard) -> None:
     async with yard.sandbox() as box:
         look = "import os; print(sorted(os.readlink(f'/proc/self/fd/{fd}').partition(':')[0] for fd in range(64)"

@@ -13,8 +13,9 @@ import pytest
 
 from infra.sandboxes import supervisor
 from infra.sandboxes.frames import frame_of
+from schemas.base import sha256
 from schemas.sandbox import ExecRequest, SandboxLimits
-from tests.contract.sandboxes.supervised import Supervised, spawn, started, supervised
+from tests.contract.sandboxes.supervised import Supervised, changed, spawn, started, supervised
 from tiltyard.errors import BadInput, DeliveryConflict
 
 SETUP: dict[str, Any] = {"limits": SandboxLimits().model_dump(), "environment": {}, "start": {"entries": []}}
@@ -69,6 +70,22 @@ async def test_an_environment_is_names_with_values(environment: Any, tmp_path: P
             await den.setup(environment=environment)
         await den.setup(environment={"A": "b=c d"})
         assert "A=b=c d" in await den.out("env")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("from _json import", "from _no_json import"),
+        ("make_scanner(_Scanning())", "make_scanner(object())"),
+        ("    from _sha256 import sha256", "    from _no_sha256 import sha256"),
+    ],
+)
+async def test_other_pythons_have_other_parts(old: str, new: str, tmp_path: Path) -> None:
+    """What it takes of them is private: where it is not there the library's own does."""
+    async with supervised(tmp_path, changed(old, new, tmp_path)) as den:
+        assert await den.out("echo é") == "é\n"
+        await den.write("file", b"x")
+        assert [entry.digest for entry in (await den.snapshot()).entries] == [sha256(b"x")]
 
 
 def mutated(value: Any, chance: random.Random) -> Any:

@@ -71,6 +71,28 @@ def test_a_process_may_be_made_and_a_namespace_may_not(machine: Machine) -> None
 
 
 @pytest.mark.parametrize("machine", MACHINES)
+def test_the_supervisor_is_not_slowed_down(machine: Machine) -> None:
+    program, arch = assemble(machine), ARCHITECTURE[machine]
+    for name, numbers in seccomp.OF_A_PROCESS.items():
+        for pid, expected in (
+            (0, ALLOW),
+            (2, ALLOW),
+            (1, refused(errno.EPERM)),
+            (1 << 32 | 1, refused(errno.EPERM)),
+        ):
+            assert answer(program, arch, getattr(numbers, machine), pid, 7) == expected, (name, pid)
+    setpriority = getattr(seccomp.SETPRIORITY, machine)
+    for which, who, expected in (
+        (0, 0, ALLOW),
+        (1, 7, ALLOW),
+        (0, 1, refused(errno.EPERM)),
+        (1, 1, refused(errno.EPERM)),
+        (2, 0, refused(errno.EPERM)),
+    ):
+        assert answer(program, arch, setpriority, which, who, 19) == expected, (which, who)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
 def test_nothing_is_typed_into_a_terminal(machine: Machine) -> None:
     program, arch, ioctl = assemble(machine), ARCHITECTURE[machine], getattr(seccomp.IOCTL, machine)
     assert answer(program, arch, ioctl, 0, 0x5401) == ALLOW
@@ -105,6 +127,8 @@ def test_the_numbers_are_those_of_the_kernels_headers(machine: Machine) -> None:
     }
     listed = {
         **seccomp.REFUSED,
+        **seccomp.OF_A_PROCESS,
+        "setpriority": seccomp.SETPRIORITY,
         "clone": seccomp.CLONE,
         "clone3": seccomp.CLONE3,
         "ioctl": seccomp.IOCTL,

@@ -1,8 +1,10 @@
 """Parts of the supervisor that need no process: what is kept of an output, paths, JSON, its filter."""
 
+import ast
 import json
 import os
 import struct
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +73,10 @@ def test_its_json_is_that_of_everybody(value: Any) -> None:
 def test_what_is_no_json_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"JSON|Expecting|Invalid"):
         supervisor.loads(text)
+
+
+def test_its_syntax_is_that_of_the_oldest_python_of_an_image() -> None:
+    ast.parse(Path(supervisor.__file__).read_text(), feature_version=(3, 9))
 
 
 def verdict(program: bytes, architecture: int, number: int) -> int:
