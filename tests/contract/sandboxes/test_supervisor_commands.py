@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from infra.sandboxes.unsafe_local import UnsafeLocalLauncher
 from schemas.sandbox import SandboxLimits
 from tests.contract.sandboxes.supervised import Supervised, changed, supervised
+from tiltyard.errors import SandboxLost
 
 MIB = 2**20
 
@@ -162,8 +164,9 @@ async def test_a_supervisor_that_waits_for_the_end_of_output_is_caught(tmp_path:
         done, _ = await asyncio.wait([asked], timeout=1)
         assert not done
         den.process.kill()
-        with pytest.raises(Exception, match="has ended"):
+        with pytest.raises(SandboxLost):
             await asked
+    assert UnsafeLocalLauncher().sweep({"folder": str(tmp_path)}), "the sleeper is left"
 
 
 async def test_without_descriptors_nothing_starts_and_nothing_leaks(tmp_path: Path) -> None:
