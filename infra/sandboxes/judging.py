@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from infra.sandboxes.bwrap import INSIDE_ID
+from infra.sandboxes.volumes import Volume
 from schemas.sandbox import Enforced
 
 Told = Mapping[str, Any]
@@ -45,7 +46,7 @@ def lacking(told: Told) -> str:
     return "; ".join(name for name, holds in REQUIRED.items() if not holds(told))
 
 
-def enforced(told: Told, groups: Collection[Enforced], sizes: Mapping[str, int]) -> tuple[Enforced, ...]:
+def enforced(told: Told, groups: Collection[Enforced], volumes: Collection[Volume]) -> tuple[Enforced, ...]:
     """What a sandbox can be held to.
 
     Memory only by control groups: without them each process is held to it, but not all of them together. CPU and
@@ -55,7 +56,7 @@ def enforced(told: Told, groups: Collection[Enforced], sizes: Mapping[str, int])
         "cpu": True,
         "memory": "memory" in groups,
         "processes": "processes" in groups or told["processes"] == FORKS,
-        "disk": told["writable_bytes"] == sizes,
+        "disk": told["writable_bytes"] == {volume.name: volume.size for volume in volumes},
         "output": True,
         "network": _is_silent(told),
         "files": _is_closed(told),

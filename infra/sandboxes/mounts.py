@@ -13,7 +13,8 @@ EMPTY_FOLDERS = ("/mnt", "/media", "/srv", "/opt")
 """Where the private place may be mounted: the first that is empty, so that it hides nothing from this thread."""
 
 _CLONE_FS, _CLONE_NEWNS = 0x00000200, 0x00020000
-_MS_BIND, _MS_REC, _MS_SLAVE = 4096, 16384, 1 << 19
+_MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_SLAVE = 2, 4, 4096, 16384, 1 << 19
+_MNT_DETACH = 2
 
 
 def make_readable() -> None:
@@ -41,6 +42,19 @@ def show(source: Path, target: Path) -> None:
     """Show a folder in another place too. Raises ``OSError``."""
     target.mkdir(parents=True)
     _mount(os.fspath(source), os.fspath(target), "", _MS_BIND | _MS_REC)
+
+
+def mount_memory(target: Path, size: int, files: int, mode: str, user: int) -> None:
+    """Mount a file system in memory for so many bytes and files, which belongs to ``user``. Raises ``OSError``."""
+    target.mkdir(parents=True)
+    options = f"size={size},nr_inodes={files},mode={mode},uid={user},gid={user}"
+    _mount("tmpfs", os.fspath(target), "tmpfs", _MS_NOSUID | _MS_NODEV, options)
+
+
+def unmount(target: Path) -> None:
+    """Take a mount and those below it away from here; where else they are seen they stay. Raises ``OSError``."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    _check(libc.umount2(os.fsencode(target), _MNT_DETACH), f"umount {target}")
 
 
 def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:

@@ -89,8 +89,15 @@ REFUSED: Mapping[str, Numbers] = {
 }
 """Refused with EPERM."""
 
-CLONE3 = _both(435)
-"""Its flags lie in memory, where a filter cannot see them: answered with ENOSYS, upon which libc uses clone."""
+MISSING: Mapping[str, Numbers] = {
+    # Its flags lie in memory, where a filter cannot see them; libc then uses clone.
+    "clone3": _both(435),
+    # System V's objects stay when their makers are killed: memory that nobody could be made to give back.
+    "shmget": Numbers(29, 194),
+    "semget": Numbers(64, 190),
+    "msgget": Numbers(68, 186),
+}
+"""Answered with ENOSYS, as by a kernel that does not have them."""
 
 OF_A_PROCESS: Mapping[str, Numbers] = {
     "prlimit64": Numbers(302, 261),
@@ -145,7 +152,8 @@ def assemble(machine: Machine) -> bytes:
         program += _when(_AT_LEAST, _X32_BIT, [_refuse(errno.ENOSYS)])
     for numbers in REFUSED.values():
         program += _call(machine, numbers, [_refuse(errno.EPERM)])
-    program += _call(machine, CLONE3, [_refuse(errno.ENOSYS)])
+    for numbers in MISSING.values():
+        program += _call(machine, numbers, [_refuse(errno.ENOSYS)])
     program += _call(machine, CLONE, _unless(0, _ANY_BIT, [NEW_NAMESPACES], errno.EPERM))
     program += _call(machine, IOCTL, _unless(1, _EQUAL, TERMINAL_INPUT, errno.EPERM))
     for numbers in OF_A_PROCESS.values():

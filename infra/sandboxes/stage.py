@@ -19,7 +19,7 @@ from infra.sandboxes.interpreter import INSIDE, SHOWN, Interpreter
 from infra.sandboxes.mounts import make_readable, private_place, show
 from infra.sandboxes.seccomp import Machine, assemble
 from schemas.base import sha256
-from schemas.sandbox import WORK, SandboxLimits
+from schemas.sandbox import WORK
 from tiltyard.errors import SandboxUnavailable
 
 HOST_ID = 1_900_000_000
@@ -54,18 +54,15 @@ _COMPILE = (
 
 
 class Stage(NamedTuple):
-    """What a sandbox is started from. ``user`` is the host's user that it runs as, ``None`` for our own."""
+    """What a sandbox is started from. ``user`` is the host's user that it runs as, ``None`` for our own, and
+    ``volumes`` where its folders in memory are mounted, ``None`` where we may not."""
 
     program: Path
     interpreter: Interpreter
     room: Room
     filter: Path
     user: int | None
-
-    def room_for(self, limits: SandboxLimits) -> Room:
-        half = limits.disk_bytes // 2
-        sizes = [(WORK, limits.disk_bytes, "0755"), ("/tmp", half, "1777"), ("/dev/shm", half, "1777")]  # noqa: S108
-        return self.room._replace(writable=sizes)
+    volumes: Path | None
 
     @property
     def supervisor(self) -> list[str]:
@@ -121,7 +118,8 @@ def build(place: Place, interpreter: Interpreter) -> Stage:
         writable=(),
         search_path=interpreter.search_path,
     )
-    return Stage(place.program, interpreter, room, place.folder / FILTER, place.user)
+    volumes = place.folder / "volumes" if place.private else None
+    return Stage(place.program, interpreter, room, place.folder / FILTER, place.user, volumes)
 
 
 def _shown(place: Place, interpreter: Interpreter) -> tuple[list[tuple[Path, Path]], list[tuple[str, str]]]:

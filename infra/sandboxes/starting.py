@@ -1,10 +1,13 @@
 """How a sandbox is started: bwrap makes the namespaces and waits until its child is in the control groups."""
 
+import fcntl
 import json
 import os
 import select
 import socket
+import struct
 import subprocess
+import termios
 import time
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
@@ -18,6 +21,7 @@ from infra.sandboxes.bwrap import Descriptors
 from infra.sandboxes.cgroups import ControlGroups, Group
 from infra.sandboxes.looking import in_time
 from infra.sandboxes.stage import Stage
+from infra.sandboxes.volumes import MountedVolumes, volumes_of
 from schemas.sandbox import SandboxLimits
 
 JOURNAL, LAST_WORDS = "journal", "last-words"
@@ -35,15 +39,18 @@ class StartFailed(Exception):
 
 
 class Begun(NamedTuple):
-    """A bwrap at work. ``unless_finished`` undoes all of it; ``told`` is what it says of the namespaces, and
-    ``release`` lets it go on."""
+    """A bwrap at work. ``unless_finished`` undoes all of it; ``told`` is what it says of the namespaces, what goes
+    into ``release`` lets it go on, and ``waits`` is the other end. ``volumes`` are to be unmounted in the end, by
+    the thread that began."""
 
     program: "subprocess.Popen[bytes]"
     control: socket.socket
     told: FileIO
+    waits: FileIO
     release: FileIO
     group: Group
     folder: Path
+    volumes: MountedVolumes | None
     unless_finished: ExitStack
 
 
@@ -52,21 +59,26 @@ def begin(
 ) -> Begun:
     """Start bwrap with a supervisor, or another ``command``. Linux ends it with the thread that does this, which
     must see what the stage is made of. Raises ``OSError``; nothing is left of it then."""
-    with ExitStack() as undo, ExitStack() as ours:
+    with ExitStack() as undo, ExitStack() as ours, ExitStack() as undo_here:
         group = groups.make(limits)
         undo.callback(in_time, group.remove)
+        mounted = MountedVolumes(stage.volumes, limits, stage.user) if stage.volumes and stage.user else None
+        if mounted:
+            undo_here.callback(mounted.unmount)
         control, theirs = socket.socketpair()
         undo.enter_context(control)
         ours.enter_context(theirs)
-        (told, tells), (waits, release) = _pipe(undo, ours), _pipe(ours, undo)
+        (told, tells), (waits, release) = _pipe(undo, ours), _pipe(undo, undo)
         journal = ours.enter_context((folder / JOURNAL).open("ab+", buffering=0))
         refused = ours.enter_context(stage.filter.open("rb", buffering=0))
         own = Descriptors(tells.fileno(), waits.fileno(), refused.fileno())
         passed = (theirs.fileno(), journal.fileno())
-        arguments = [*bwrap.arguments(stage.room_for(limits), own), *(command or _supervisor(stage))(*passed)]
+        room = stage.room._replace(writable=mounted.volumes if mounted else volumes_of(limits))
+        arguments = [*bwrap.arguments(room, own), *(command or _supervisor(stage))(*passed)]
         program = _spawn(stage, folder, arguments, (*own, *passed))
         undo.callback(_end, program)
-        return Begun(program, control, told, release, group, folder, undo.pop_all())
+        undo_here.pop_all()
+        return Begun(program, control, told, waits, release, group, folder, mounted, undo.pop_all())
 
 
 def finish(begun: Begun) -> BoxedSandbox:
@@ -78,10 +90,11 @@ def finish(begun: Begun) -> BoxedSandbox:
         first = int(_read_status(begun)["child-pid"])
         begun.group.join(first)
         begun.release.write(b"1")
+        _await_taken(begun)
         sandbox = BoxedSandbox(begun.control, begun.folder, begun.program, first, begun.group)
         undo.pop_all()
-    begun.told.close()
-    begun.release.close()
+    for pipe in (begun.told, begun.waits, begun.release):
+        pipe.close()
     return sandbox
 
 
@@ -128,6 +141,15 @@ def _read_status(begun: Begun) -> dict[str, Any]:
         line += part
     about: dict[str, Any] = json.loads(line)
     return about
+
+
+def _await_taken(begun: Begun) -> None:
+    """Wait until bwrap has taken what lets it go on: by then it has mounted everything."""
+    until = time.monotonic() + START_S
+    while struct.unpack("i", fcntl.ioctl(begun.waits, termios.FIONREAD, bytes(4)))[0]:
+        if begun.program.poll() is not None or time.monotonic() > until:
+            raise StartFailed(last_words(begun.folder) or "bwrap did not mount everything, and said nothing")
+        time.sleep(0.001)
 
 
 def last_words(folder: Path) -> str:

@@ -101,8 +101,10 @@ def descendants() -> list[str]:
 
 
 def mounts() -> list[str]:
-    """Where something is mounted, as this process sees it."""
-    return [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    """Where something is mounted, as this process sees it, and what one of its threads has for single sandboxes."""
+    tables = [path.read_text().splitlines() for path in Path("/proc/self/task").glob("*/mountinfo")]
+    volumes = [line.split()[4] for table in tables for line in table if "/volumes/" in line]
+    return [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()] + volumes
 
 
 async def until(holds: Any, what: str, within_s: float = 30) -> None:

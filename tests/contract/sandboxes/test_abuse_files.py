@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from infra.sandboxes.volumes import volumes_of
 from schemas.sandbox import FileEntry, ReadRequest, SandboxLimits, Snapshot, WriteRequest
 from tests.contract.sandboxes.abuse_yard import Yard, printed, python
 from tiltyard.errors import TiltyardError
@@ -27,6 +28,28 @@ async def test_a_full_disk_is_an_error_of_the_one_who_fills_it(yard: Yard, folde
             assert (await box.write("more", b"x" * 10_000)).code == "no_space"
         await box.sh(f"rm {folder}/*")
         await box.put("more", b"x" * 10_000)
+
+
+async def test_a_flood_of_files_is_an_error_of_the_one_who_makes_them(yard: Yard) -> None:
+    """Files without content take memory too, which would be missing in the end to the supervisor."""
+    flood = """
+import errno, os
+made = 0
+try:
+    while True:
+        open(f"{made}", "w").close()
+        made += 1
+except OSError as error:
+    print(made, error.errno == errno.ENOSPC)
+"""
+    (volume, *_) = volumes_of(SMALL)
+    async with yard.sandbox(limits=SMALL) as box:
+        if int(await box.out("stat -f -c %c /work")) != volume.files:
+            pytest.skip("only root's sandboxes have a limit of files")
+        assert await printed(box, flood) == f"{volume.files - 1} True"
+        assert len((await box.snapshot()).entries) == volume.files - 1
+        await box.sh("find . -type f -delete")
+        await box.put("more", b"x")
 
 
 async def test_a_file_cannot_be_larger_than_the_disk(yard: Yard) -> None:

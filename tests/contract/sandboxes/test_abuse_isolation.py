@@ -52,6 +52,9 @@ refused("io_uring_setup", libc.syscall(425, 1, None))
 refused("open_tree", libc.syscall(428, -100, b"/", 1))
 refused("fsopen", libc.syscall(430, b"tmpfs", 0))
 refused("clone3", libc.syscall(435, None, 0), errno.ENOSYS)
+refused("shmget", libc.shmget(0, 4096, 0o1600), errno.ENOSYS)
+refused("semget", libc.semget(0, 1, 0o1600), errno.ENOSYS)
+refused("msgget", libc.msgget(0, 0o1600), errno.ENOSYS)
 refused("sethostname", libc.sethostname(b"x", 1))
 for family in range(46):
     if family not in (1, 2, 10, 16):

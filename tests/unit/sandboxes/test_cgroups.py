@@ -78,7 +78,8 @@ def test_without_control_groups_there_are_none_and_nothing_fails() -> None:
 
 def test_the_memory_of_all_has_room_for_the_files_and_the_supervisor() -> None:
     limits = SandboxLimits(memory_bytes=2**28, disk_bytes=2**20)
-    assert memory_of(limits) == 2**28 + 2**21 + SUPERVISOR_BYTES
+    files = 3 * 4096 + 2 * 1024  # in three folders, each with its least number and one for each of its KiB
+    assert memory_of(limits) == 2**28 + 2 * 2**20 + files * 1024 + SUPERVISOR_BYTES
 
 
 def test_the_kernels_counts_of_both_versions_are_read(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ import pytest
 from infra.sandboxes.bwrap import beside_usr
 from infra.sandboxes.diagnosis import CAUSES, diagnose, platform_problem
 from infra.sandboxes.judging import REQUIRED, enforced, lacking
+from infra.sandboxes.volumes import Volume
 
 BWRAP_SAID = "bwrap: setting up uid map: Permission denied\n"
 OLDEST, OWN, ROOM, CLOSED, SILENT = REQUIRED
 SIZES = {"/work": 64, "/tmp": 32, "/dev/shm": 32}
+VOLUMES = [Volume(name, size, "755") for name, size in SIZES.items()]
 GOOD: dict[str, Any] = {
     "version": [3, 11],
     "ids": [1000, 1000, 1],
@@ -62,7 +64,7 @@ def test_another_system_is_told_what_it_lacks() -> None:
 
 def test_a_good_sandbox_lacks_nothing() -> None:
     assert lacking(GOOD) == ""
-    held = enforced(GOOD, {"memory", "processes"}, SIZES)
+    held = enforced(GOOD, {"memory", "processes"}, VOLUMES)
     assert held == ("cpu", "memory", "processes", "disk", "output", "network", "files")
 
 
@@ -88,10 +90,10 @@ def test_a_sandbox_that_lacks_something_is_none(change: dict[str, Any], lacks: s
 
 
 def test_what_was_not_seen_to_hold_is_not_offered() -> None:
-    assert "memory" not in enforced(GOOD, set(), SIZES)
-    assert "processes" in enforced(GOOD, set(), SIZES), "each user namespace counts for itself"
-    assert "processes" not in enforced({**GOOD, "processes": 16}, set(), SIZES)
-    assert "disk" not in enforced({**GOOD, "writable_bytes": {**SIZES, "/tmp": 9999}}, set(), SIZES)
+    assert "memory" not in enforced(GOOD, set(), VOLUMES)
+    assert "processes" in enforced(GOOD, set(), VOLUMES), "each user namespace counts for itself"
+    assert "processes" not in enforced({**GOOD, "processes": 16}, set(), VOLUMES)
+    assert "disk" not in enforced({**GOOD, "writable_bytes": {**SIZES, "/tmp": 9999}}, set(), VOLUMES)
 
 
 def test_what_lies_beside_usr_is_shown_as_it_is(tmp_path: Any) -> None:
