@@ -31,5 +31,5 @@ async def _beat() -> None:
     if timeout is None:
         return
     while True:
-        activity.heartbeat()
         await asyncio.sleep(timeout.total_seconds() / BEATS_PER_TIMEOUT)
+        activity.heartbeat()  # not at once: most attempts end before, and each beat is a write of the server's
