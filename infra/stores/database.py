@@ -6,7 +6,6 @@ from pathlib import Path
 
 from sqlalchemy import URL, Connection, Engine, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, DatabaseError
-from sqlmodel import Session
 
 from infra.stores.sqlite import READ_ONLY, SqliteLocks, migration_lock, sqlite_engine
 from tiltyard.errors import BadInput, EnvironmentFailed
@@ -15,30 +14,27 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 class Database:
-    """An open database. Its sessions do not expire what they loaded, and flush only when told or at commit."""
+    """An open database."""
 
     def __init__(self, engine: Engine, locks: SqliteLocks) -> None:
         self.engine = engine
+        self._reader = engine.execution_options(**{READ_ONLY: True})
         self._locks = locks
 
     @contextmanager
-    def transaction(self) -> Iterator[Session]:
+    def transaction(self) -> Iterator[Connection]:
         """A transaction that may write: commits at the end of the block, takes everything back when it raises.
 
         It is alone: other transactions of this kind wait until it ends.
         """
-        with (
-            self._locks.writing(),
-            Session(self.engine, expire_on_commit=False, autoflush=False) as session,
-            session.begin(),
-        ):
-            yield session
+        with self._locks.writing(), self.engine.begin() as connection:
+            yield connection
 
     @contextmanager
-    def reading(self) -> Iterator[Session]:
+    def reading(self) -> Iterator[Connection]:
         """A transaction that only reads, from one consistent state, beside a writer."""
-        with Session(self.engine.execution_options(**{READ_ONLY: True}), autoflush=False) as session:
-            yield session
+        with self._reader.connect() as connection:
+            yield connection
 
     def close(self) -> None:
         self.engine.dispose()

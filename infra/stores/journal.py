@@ -1,15 +1,16 @@
 """Journals of episodes in SQL tables; large observations in the object store."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlmodel import Session, col, select
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from infra.stores.database import Database
 from infra.stores.objects import RecentObjects
 from infra.stores.record_tables import JournalTable, TurnTable
+from infra.stores.statements import Row, equal, rows_of, table_of
 from infra.stores.threads import in_thread
 from schemas.base import canonical
 from schemas.decision import Decision
@@ -22,6 +23,31 @@ __all__ = ["INLINE_BYTES", "SqlJournal"]
 
 INLINE_BYTES = 4096
 """The largest observations of one turn that are kept in the database itself."""
+
+Key = tuple[str, int]
+"""An episode and its generation."""
+
+JOURNAL, TURN = table_of(JournalTable), table_of(TurnTable)
+OF_JOURNAL, OF_TURN = (TURN.c.episode_id, TURN.c.generation), TURN.primary_key
+HELD = "held_"
+"""Before the names of parameters that say which row an update means."""
+
+OPEN = TURN.c.shown.is_(None) & TURN.c.shown_object.is_(None)
+ANSWER = ("shown", "shown_object", "faults", "now_s")
+
+HOLD = select(JOURNAL.c.token).where(*equal(*JOURNAL.primary_key)).with_for_update()
+INSERT_JOURNAL = insert(JOURNAL)
+UPDATE_TOKEN = update(JOURNAL).where(*equal(*JOURNAL.primary_key, prefix=HELD)).values(token=bindparam("token"))
+IS_TURN = select(TURN.c.turn).where(*equal(*OF_TURN))
+HAS_ENDED = IS_TURN.where(~OPEN)
+ALL_TURNS = select(TURN).where(*equal(*OF_JOURNAL)).order_by(TURN.c.turn)
+INSERT_TURN = insert(TURN)
+OBSERVE = update(TURN).where(*equal(*OF_TURN, prefix=HELD), OPEN).values({name: bindparam(name) for name in ANSWER})
+CHECKPOINT = (
+    update(TURN)
+    .where(*equal(*OF_TURN, prefix=HELD), TURN.c.checkpoint.is_(None))
+    .values(checkpoint=bindparam("checkpoint"))
+)
 
 
 class SqlJournal:
@@ -55,7 +81,7 @@ class SqlJournal:
         now_s: int,
     ) -> None:
         shown = canonical([observation.model_dump(mode="json") for observation in observations])
-        row: dict[str, Any] = {"shown": shown, "faults": canonical(faults), "now_s": now_s}
+        row: dict[str, Any] = {"shown": shown, "shown_object": None, "faults": canonical(faults), "now_s": now_s}
         if len(shown) > INLINE_BYTES:  # the object first: a row never names one that is not there
             row |= {"shown": None, "shown_object": await self._objects.put(shown)}
         await in_thread(self._observe, (episode_id, generation), writer, turn, row)
@@ -66,70 +92,73 @@ class SqlJournal:
     async def close(self, episode_id: str, generation: int) -> None:
         await in_thread(self._close, (episode_id, generation))
 
-    def _take(self, key: tuple[str, int], writer: Writer) -> None:
-        with self._locked(key) as (_, journal):
-            journal.token = canonical(_token_of(journal).taken_by(writer))
+    def _take(self, key: Key, writer: Writer) -> None:
+        self._turn_token(key, lambda token: token.taken_by(writer))
 
-    def _close(self, key: tuple[str, int]) -> None:
-        with self._locked(key) as (_, journal):
-            journal.token = canonical(_token_of(journal).sealed())
+    def _close(self, key: Key) -> None:
+        self._turn_token(key, Token.sealed)
 
-    def _decide(self, key: tuple[str, int], writer: Writer, turn: int, decision: Decision) -> None:
-        with self._locked(key) as (session, journal):
-            _token_of(journal).require(writer)
-            if session.get(TurnTable, (*key, turn)) is None:
-                session.add(
-                    TurnTable(episode_id=key[0], generation=key[1], turn=turn, decision=canonical(decision))
-                )
+    def _turn_token(self, key: Key, turned: Callable[[Token], Token]) -> None:
+        """Give the journal another token; the journal is made if need be."""
+        with self._database.transaction() as connection:
+            held = _token(connection, key)
+            statement = INSERT_JOURNAL if held is None else UPDATE_TOKEN
+            values = {**_named(key, "" if held is None else HELD), "token": canonical(turned(held or Token()))}
+            connection.execute(statement, values)
 
-    def _observe(self, key: tuple[str, int], writer: Writer, turn: int, answered: dict[str, Any]) -> None:
-        with self._locked(key) as (session, journal):
-            _token_of(journal).require(writer)
-            row = session.get(TurnTable, (*key, turn))
-            if row is None:
+    def _decide(self, key: Key, writer: Writer, turn: int, decision: Decision) -> None:
+        with self._writing(key, writer) as connection:
+            if not rows_of(connection, IS_TURN, **_named(key), turn=turn):
+                values = {**_named(key), "turn": turn, "decision": canonical(decision)}
+                connection.execute(INSERT_TURN, values)
+
+    def _observe(self, key: Key, writer: Writer, turn: int, answered: dict[str, Any]) -> None:
+        with self._writing(key, writer) as connection:
+            place = _named(key, HELD) | {f"{HELD}turn": turn}
+            done = connection.execute(OBSERVE, {**answered, **place}).rowcount
+            if not done and not rows_of(connection, IS_TURN, **_named(key), turn=turn):
                 raise ValueError(f"turn {turn} is observed before its decision was journalled")
-            if row.shown is None and row.shown_object is None:
-                row.sqlmodel_update(answered)
 
-    def _checkpoint(self, key: tuple[str, int], writer: Writer, turn: int, name: str) -> None:
-        with self._locked(key) as (session, journal):
-            _token_of(journal).require(writer)
-            row = session.get(TurnTable, (*key, turn))
-            if row is None or (row.shown is None and row.shown_object is None):
+    def _checkpoint(self, key: Key, writer: Writer, turn: int, name: str) -> None:
+        with self._writing(key, writer) as connection:
+            if not rows_of(connection, HAS_ENDED, **_named(key), turn=turn):
                 raise ValueError(f"turn {turn} has not ended, and has no checkpoint")
-            row.checkpoint = row.checkpoint or name
+            place = _named(key, HELD) | {f"{HELD}turn": turn}
+            connection.execute(CHECKPOINT, {"checkpoint": name, **place})
 
     @contextmanager
-    def _locked(self, key: tuple[str, int]) -> Iterator[tuple[Session, JournalTable]]:
-        """One transaction with the journal's row, made if need be. An error takes everything back."""
-        with self._database.transaction() as session:
-            journal = session.get(JournalTable, key, with_for_update=True)
-            if journal is None:
-                journal = JournalTable(episode_id=key[0], generation=key[1], token=canonical(Token()))
-                session.add(journal)
-            yield session, journal
+    def _writing(self, key: Key, writer: Writer) -> Iterator[Connection]:
+        """One transaction of whoever holds the token, which is locked first. An error takes everything back."""
+        with self._database.transaction() as connection:
+            (_token(connection, key) or Token()).require(writer)
+            yield connection
 
-    def _rows(self, key: tuple[str, int]) -> list[TurnTable]:
-        of_journal = (col(TurnTable.episode_id) == key[0], col(TurnTable.generation) == key[1])
-        with self._database.reading() as session:
-            return list(session.exec(select(TurnTable).where(*of_journal).order_by(col(TurnTable.turn))).all())
+    def _rows(self, key: Key) -> list[Row]:
+        with self._database.reading() as connection:
+            return rows_of(connection, ALL_TURNS, **_named(key))
 
-    async def _record_of(self, row: TurnTable) -> TurnRecord:
-        shown = row.shown if row.shown_object is None else await self._objects.get(row.shown_object)
+    async def _record_of(self, row: Row) -> TurnRecord:
+        shown = row["shown"] if row["shown_object"] is None else await self._objects.get(row["shown_object"])
         return TurnRecord.model_validate(
             {
-                "turn": row.turn,
-                "decision": _loaded(row.decision),
+                "turn": row["turn"],
+                "decision": _loaded(row["decision"]),
                 "observations": None if shown is None else _loaded(shown),
-                "faults": _loaded(row.faults),
-                "now_s": row.now_s,
-                "checkpoint": row.checkpoint or "",
+                "faults": _loaded(row["faults"]),
+                "now_s": row["now_s"],
+                "checkpoint": row["checkpoint"] or "",
             }
         )
 
 
-def _token_of(journal: JournalTable) -> Token:
-    return Token.model_validate(_loaded(journal.token))
+def _named(key: Key, prefix: str = "") -> dict[str, Any]:
+    return {f"{prefix}episode_id": key[0], f"{prefix}generation": key[1]}
+
+
+def _token(connection: Connection, key: Key) -> Token | None:
+    """The token of a journal, held until the transaction ends; ``None`` for a journal that is not there yet."""
+    found = rows_of(connection, HOLD, **_named(key))
+    return Token.model_validate(_loaded(found[0]["token"])) if found else None
 
 
 def _loaded(document: bytes) -> Any:

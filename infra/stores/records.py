@@ -4,10 +4,11 @@ import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from sqlmodel import Session, col, select
+from sqlalchemy import bindparam, insert, select
 
 from infra.stores.database import Database
 from infra.stores.record_tables import EpisodeTable, OutcomeTable
+from infra.stores.statements import Row, equal, rows_of, table_of
 from infra.stores.threads import in_thread
 from schemas.base import canonical
 from schemas.episode import EpisodeResult, EpisodeSpec
@@ -15,6 +16,25 @@ from schemas.episode import EpisodeResult, EpisodeSpec
 __all__ = ["SqlRecords"]
 
 Pair = tuple[EpisodeSpec, EpisodeResult | None]
+
+EPISODE, OUTCOME = table_of(EpisodeTable), table_of(OutcomeTable)
+WITH_OUTCOME = EPISODE.outerjoin(OUTCOME, OUTCOME.c.episode_id == EPISODE.c.episode_id)
+
+ONE_EPISODE = select(EPISODE.c.spec).where(*equal(EPISODE.c.episode_id))
+ONE_OUTCOME = select(OUTCOME.c.result).where(*equal(OUTCOME.c.episode_id))
+INSERT_EPISODE, INSERT_OUTCOME = insert(EPISODE), insert(OUTCOME)
+NEWEST = (
+    select(EPISODE.c.spec, OUTCOME.c.result)
+    .select_from(WITH_OUTCOME)
+    .order_by(EPISODE.c.ordinal.desc())
+    .limit(bindparam("most"))
+)
+UNFINISHED = (
+    select(EPISODE.c.spec)
+    .select_from(WITH_OUTCOME)
+    .where(OUTCOME.c.episode_id.is_(None), EPISODE.c.planned_s <= bindparam("before"))
+    .order_by(EPISODE.c.ordinal)
+)
 
 
 class SqlRecords:
@@ -43,60 +63,42 @@ class SqlRecords:
 
     def _plan(self, specs: Sequence[EpisodeSpec]) -> None:
         planned_s = self._now().timestamp()
-        with self._database.transaction() as session:
-            for spec in specs:
-                if _episode(session, spec.episode_id) is None:
-                    session.add(EpisodeTable(episode_id=spec.episode_id, planned_s=planned_s, spec=canonical(spec)))
-                    session.flush()  # in this order, so that the ordinals follow the plan
+        with self._database.transaction() as connection:
+            for spec in specs:  # in this order, so that the ordinals follow the plan
+                if not rows_of(connection, ONE_EPISODE, episode_id=spec.episode_id):
+                    values = {"episode_id": spec.episode_id, "planned_s": planned_s, "spec": canonical(spec)}
+                    connection.execute(INSERT_EPISODE, values)
 
     def _record(self, result: EpisodeResult) -> EpisodeResult:
-        with self._database.transaction() as session:
-            standing = session.get(OutcomeTable, result.episode_id)
-            if standing is not None:
-                return _result_of(standing)
-            session.add(OutcomeTable(episode_id=result.episode_id, result=canonical(result)))
+        with self._database.transaction() as connection:
+            standing = rows_of(connection, ONE_OUTCOME, episode_id=result.episode_id)
+            if standing:
+                return _result_of(standing[0])
+            connection.execute(INSERT_OUTCOME, {"episode_id": result.episode_id, "result": canonical(result)})
         return result
 
     def _spec(self, episode_id: str) -> EpisodeSpec | None:
-        with self._database.reading() as session:
-            row = _episode(session, episode_id)
-            return None if row is None else _spec_of(row)
+        with self._database.reading() as connection:
+            return next(map(_spec_of, rows_of(connection, ONE_EPISODE, episode_id=episode_id)), None)
 
     def _result(self, episode_id: str) -> EpisodeResult | None:
-        with self._database.reading() as session:
-            row = session.get(OutcomeTable, episode_id)
-            return None if row is None else _result_of(row)
+        with self._database.reading() as connection:
+            return next(map(_result_of, rows_of(connection, ONE_OUTCOME, episode_id=episode_id)), None)
 
     def _episodes(self, limit: int) -> tuple[Pair, ...]:
-        newest = (
-            select(EpisodeTable, OutcomeTable)
-            .join(OutcomeTable, col(OutcomeTable.episode_id) == col(EpisodeTable.episode_id), isouter=True)
-            .order_by(col(EpisodeTable.ordinal).desc())
-            .limit(limit)
-        )
-        with self._database.reading() as session:
-            rows: list[tuple[EpisodeTable, OutcomeTable | None]] = list(session.exec(newest).all())
-            return tuple((_spec_of(plan), None if end is None else _result_of(end)) for plan, end in rows)
+        with self._database.reading() as connection:
+            rows = rows_of(connection, NEWEST, most=limit)
+        return tuple((_spec_of(row), None if row["result"] is None else _result_of(row)) for row in rows)
 
     def _unfinished(self, older_than: timedelta) -> tuple[EpisodeSpec, ...]:
         before = (self._now() - older_than).timestamp()
-        waiting = (
-            select(EpisodeTable)
-            .join(OutcomeTable, col(OutcomeTable.episode_id) == col(EpisodeTable.episode_id), isouter=True)
-            .where(col(OutcomeTable.episode_id).is_(None), col(EpisodeTable.planned_s) <= before)
-            .order_by(col(EpisodeTable.ordinal))
-        )
-        with self._database.reading() as session:
-            return tuple(_spec_of(row) for row in session.exec(waiting).all())
+        with self._database.reading() as connection:
+            return tuple(map(_spec_of, rows_of(connection, UNFINISHED, before=before)))
 
 
-def _episode(session: Session, episode_id: str) -> EpisodeTable | None:
-    return session.exec(select(EpisodeTable).where(col(EpisodeTable.episode_id) == episode_id)).first()
+def _spec_of(row: Row) -> EpisodeSpec:
+    return EpisodeSpec.model_validate(json.loads(row["spec"].decode("utf-8", "surrogatepass")))
 
 
-def _spec_of(row: EpisodeTable) -> EpisodeSpec:
-    return EpisodeSpec.model_validate(json.loads(row.spec.decode("utf-8", "surrogatepass")))
-
-
-def _result_of(row: OutcomeTable) -> EpisodeResult:
-    return EpisodeResult.model_validate(json.loads(row.result.decode("utf-8", "surrogatepass")))
+def _result_of(row: Row) -> EpisodeResult:
+    return EpisodeResult.model_validate(json.loads(row["result"].decode("utf-8", "surrogatepass")))

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, Select, Table, delete, func, insert, select
 from sqlalchemy.exc import OperationalError
-from sqlmodel import SQLModel
 
 from infra.stores import world_tables
 from infra.stores.database import Database
+from infra.stores.statements import equal, rows_of, table_of
 from infra.stores.world_records import (
     delivery_from,
     delivery_values,
@@ -24,42 +24,31 @@ from tiltyard.errors import WorldUnreachable
 from tiltyard.worlds.rows import Effect, Partition, RowKey
 from tiltyard.worlds.store import Contents, Delivery, Namespace, NamespaceState, Overlay
 
+NAMESPACE = table_of(world_tables.NamespaceTable)
+ROW = table_of(world_tables.RowTable)
+DELIVERY = table_of(world_tables.DeliveryTable)
+LEDGER = table_of(world_tables.LedgerTable)
+LATE = table_of(world_tables.LateTable)
 
-def _table(model: type[SQLModel]) -> Table:
-    return SQLModel.metadata.tables[str(model.__tablename__)]
-
-
-def _equal(*columns: ColumnElement[Any]) -> list[ColumnElement[bool]]:
-    """Conditions on columns, with parameters of the columns' names."""
-    return [column == bindparam(str(column.key)) for column in columns]
-
-
-NAMESPACE = _table(world_tables.NamespaceTable)
-ROW = _table(world_tables.RowTable)
-DELIVERY = _table(world_tables.DeliveryTable)
-LEDGER = _table(world_tables.LedgerTable)
-LATE = _table(world_tables.LateTable)
-
-# Statements are made once: to make them costs more than to run them.
 FREE = select(NAMESPACE).where(NAMESPACE.c.state == NamespaceState.FREE.value).order_by(NAMESPACE.c.name).limit(1)
 HOLD_FREE = FREE.with_for_update(skip_locked=True)
-HOLD_BY_NAME = select(NAMESPACE).where(*_equal(NAMESPACE.c.name)).with_for_update()
-HOLD_BY_OWNER = select(NAMESPACE).where(*_equal(NAMESPACE.c.owner)).with_for_update()
+HOLD_BY_NAME = select(NAMESPACE).where(*equal(NAMESPACE.c.name)).with_for_update()
+HOLD_BY_OWNER = select(NAMESPACE).where(*equal(NAMESPACE.c.owner)).with_for_update()
 COUNT_NAMESPACES = select(func.count()).select_from(NAMESPACE)
-ONE_ROW = select(ROW.c.body).where(*_equal(*ROW.primary_key))
+ONE_ROW = select(ROW.c.body).where(*equal(*ROW.primary_key))
 COLLECTION = select(ROW.c.key, ROW.c.body).where(
-    *_equal(ROW.c.namespace, ROW.c.generation, ROW.c.world, ROW.c.collection)
+    *equal(ROW.c.namespace, ROW.c.generation, ROW.c.world, ROW.c.collection)
 )
-ONE_DELIVERY = select(DELIVERY).where(*_equal(*DELIVERY.primary_key))
-ONE_LATE = select(LATE).where(*_equal(*LATE.primary_key))
+ONE_DELIVERY = select(DELIVERY).where(*equal(*DELIVERY.primary_key))
+ONE_LATE = select(LATE).where(*equal(*LATE.primary_key))
 PARTITION = {
-    table: select(table).where(*_equal(table.c.namespace, table.c.generation)) for table in (DELIVERY, LEDGER, LATE)
+    table: select(table).where(*equal(table.c.namespace, table.c.generation)) for table in (DELIVERY, LEDGER, LATE)
 }
 PURGE = tuple(
-    delete(table).where(*_equal(table.c.namespace, table.c.generation)) for table in (ROW, DELIVERY, LEDGER)
+    delete(table).where(*equal(table.c.namespace, table.c.generation)) for table in (ROW, DELIVERY, LEDGER)
 )
 REPLACE = {
-    table: (delete(table).where(*_equal(*table.primary_key)), insert(table)) for table in (NAMESPACE, ROW, DELIVERY)
+    table: (delete(table).where(*equal(*table.primary_key)), insert(table)) for table in (NAMESPACE, ROW, DELIVERY)
 }
 
 
@@ -148,7 +137,7 @@ class SqlWorldTx:
         )
 
     def _rows(self, statement: Select[Any], **parameters: Any) -> list[Mapping[str, Any]]:
-        return [dict(row) for row in self._connection.execute(statement, parameters).mappings()]
+        return rows_of(self._connection, statement, **parameters)
 
     def _held(self, statement: Select[Any], **parameters: Any) -> Namespace | None:
         return next(map(namespace_from, self._rows(statement, **parameters)), None)
@@ -171,7 +160,7 @@ class SqlWorlds:
     @contextmanager
     def transaction(self) -> Iterator[SqlWorldTx]:
         try:
-            with self._database.transaction() as session:
-                yield SqlWorldTx(session.connection())
+            with self._database.transaction() as connection:
+                yield SqlWorldTx(connection)
         except OperationalError as error:
             raise WorldUnreachable(f"the world's database failed: {error.orig}") from error

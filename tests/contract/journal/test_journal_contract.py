@@ -108,8 +108,8 @@ async def test_a_refused_take_leaves_nothing_in_the_database(database: Database)
     journal = SqlJournal(database, MemoryObjects())
     with pytest.raises(Replaced):
         await journal.decide("ep", 1, WRITER, 0, DECISION)
-    with database.reading() as session:
-        assert session.exec(select(JournalTable)).all() == []
+    with database.reading() as connection:
+        assert connection.execute(select(JournalTable)).all() == []
 
 
 class IgnoresTheToken(MemoryJournal):

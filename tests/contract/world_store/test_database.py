@@ -12,11 +12,12 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import text
-from sqlmodel import SQLModel, select
+from sqlalchemy import Connection, insert, select, text, update
+from sqlmodel import SQLModel
 
 import infra.stores
 from infra.stores.database import MIGRATIONS, Database, newest_revision, open_database
+from infra.stores.statements import table_of
 from infra.stores.world_tables import NamespaceTable
 from tiltyard.errors import BadInput, EnvironmentFailed
 
@@ -28,18 +29,13 @@ def database(tmp_path: Path) -> Iterator[Database]:
     opened.close()
 
 
-def _namespace(name: str) -> NamespaceTable:
-    return NamespaceTable(
-        name=name,
-        state="free",
-        fence=0,
-        lease_generation=0,
-        position=0,
-        deliveries=0,
-        sealed_position=0,
-        in_flight=0,
-        reason="",
-    )
+NAMESPACE = table_of(NamespaceTable)
+
+
+def _add_namespace(connection: Connection) -> None:
+    numbers = ("fence", "lease_generation", "position", "deliveries", "sealed_position", "in_flight")
+    values = {"name": "ns-1", "state": "free", "reason": "", **dict.fromkeys(numbers, 0)}
+    connection.execute(insert(NAMESPACE).values(values))
 
 
 def test_the_migrations_make_what_the_models_say(database: Database) -> None:
@@ -54,44 +50,41 @@ def test_the_migrations_make_what_the_models_say(database: Database) -> None:
 
 def test_a_transaction_that_raises_leaves_nothing(database: Database) -> None:
     def fail() -> None:
-        with database.transaction() as session:
-            session.add(_namespace("ns-1"))
-            session.flush()
+        with database.transaction() as connection:
+            _add_namespace(connection)
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         fail()
-    with database.reading() as session:
-        assert session.exec(select(NamespaceTable)).all() == []
+    with database.reading() as connection:
+        assert connection.execute(select(NAMESPACE)).all() == []
 
 
 def test_a_reader_is_not_held_up_by_a_writer_and_sees_what_was_committed(database: Database) -> None:
-    with database.transaction() as session:
-        session.add(_namespace("ns-1"))
-        session.flush()
+    with database.transaction() as connection:
+        _add_namespace(connection)
         with database.reading() as beside:
-            assert beside.exec(select(NamespaceTable)).all() == []
+            assert beside.execute(select(NAMESPACE)).all() == []
     with database.reading() as after:
-        assert [row.name for row in after.exec(select(NamespaceTable)).all()] == ["ns-1"]
+        assert [row.name for row in after.execute(select(NAMESPACE)).all()] == ["ns-1"]
 
 
 def test_writers_take_turns_whatever_the_number_of_threads(database: Database) -> None:
     def count() -> None:
         for _ in range(5):
-            with database.transaction() as session:
-                row = session.get_one(NamespaceTable, "ns-1")
-                row.fence += 1
-                session.add(row)
+            with database.transaction() as connection:
+                fence = connection.execute(select(NAMESPACE.c.fence)).scalar_one()
+                connection.execute(update(NAMESPACE).values(fence=fence + 1))
 
-    with database.transaction() as session:
-        session.add(_namespace("ns-1"))
+    with database.transaction() as connection:
+        _add_namespace(connection)
     threads = [threading.Thread(target=count) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    with database.reading() as session:
-        assert session.get_one(NamespaceTable, "ns-1").fence == 20
+    with database.reading() as connection:
+        assert connection.scalar(select(NAMESPACE.c.fence)) == 20
 
 
 def test_two_openings_at_once_migrate_once(tmp_path: Path) -> None:
@@ -116,8 +109,8 @@ def test_a_wrong_url_names_the_field_and_the_fix(url: str) -> None:
 
 
 def test_a_database_of_a_newer_version_is_left_alone(database: Database) -> None:
-    with database.transaction() as session:
-        session.connection().execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with database.transaction() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(EnvironmentFailed, match="newer version"):
         open_database(str(database.engine.url))
 
@@ -136,14 +129,14 @@ def test_the_newest_revision_is_the_one_that_alembic_ends_at() -> None:
 
 
 def test_a_database_of_an_older_version_is_migrated(database: Database) -> None:
-    with database.transaction() as session:
-        session.connection().execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    with database.transaction() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
         for table in ("turn", "journal", "outcome", "episode"):
-            session.connection().execute(text(f"DROP TABLE IF EXISTS {table}"))
+            connection.execute(text(f"DROP TABLE IF EXISTS {table}"))
     again = open_database(str(database.engine.url))
-    with again.reading() as session:
-        assert session.connection().scalar(text("SELECT version_num FROM alembic_version")) == newest_revision()
-        assert session.connection().scalar(text("SELECT count(*) FROM episode")) == 0
+    with again.reading() as connection:
+        assert connection.scalar(text("SELECT version_num FROM alembic_version")) == newest_revision()
+        assert connection.scalar(text("SELECT count(*) FROM episode")) == 0
     again.close()
 
 
