@@ -76,7 +76,7 @@ class Ground:
         self.client = client
         self.records = records
         self.objects = objects
-        self._settings = settings
+        self.settings = settings
         self._tasks = TaskShelf(objects)
 
     async def plan(
@@ -112,9 +112,9 @@ class Ground:
         try:
             await self.client.start_workflow(
                 EpisodeWorkflow.run,
-                EpisodeStart(spec=spec, tuning=self._settings.tuning),
+                EpisodeStart(spec=spec, tuning=self.settings.tuning),
                 id=workflow_id(spec.episode_id),
-                task_queue=self._settings.task_queue,
+                task_queue=self.settings.task_queue,
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             )
         except WorkflowAlreadyStartedError:
@@ -190,10 +190,10 @@ class Ground:
     async def _see_that_it_is_served(self, handle: WorkflowHandle[Any, Summary]) -> None:
         """Raises ``BadInput`` for an episode on another task queue: our workers would never get it."""
         found = await handle.describe()
-        if found.status is WorkflowExecutionStatus.RUNNING and found.task_queue != self._settings.task_queue:
+        if found.status is WorkflowExecutionStatus.RUNNING and found.task_queue != self.settings.task_queue:
             raise BadInput(
                 f"the episode {handle.id} was started on the task queue {found.task_queue!r}, "
-                f"and this command's is {self._settings.task_queue!r}",
+                f"and this command's is {self.settings.task_queue!r}",
                 field="TILTYARD_TASK_QUEUE",
                 fix=f"set TILTYARD_TASK_QUEUE={found.task_queue}",
             )

@@ -5,15 +5,16 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from infra.sandboxes.client import HostClient
 from ops.cli.batch import Batch
 from ops.cli.called import call_on, command_line
 from ops.cli.output import Output
 from ops.cli.progress import progress
-from ops.cli.results import figures
+from ops.cli.results import drained, figures
 from ops.cli.session import ground
 from schemas.episode import EpisodeResult, PolicySpec
 from tiltyard.suite import Suite, shipped
-from workers.ground import Ground
+from workers.ground import DEFAULT_DRIVER, Ground
 from workers.settings import Settings
 
 POLICIES = ("reconcile", "same_key_retry", "handoff", "new_id_retry", "claim_success", "do_nothing")
@@ -24,10 +25,13 @@ FAMILIES = {
 }
 
 RETAIL = "retail/*/1"
+REPAIR, REPAIRERS = "code-repair/repair/1", ("reference", "test_deleter")
+REPAIR_STORY = "A project with one fault, in a sandbox of its own; hidden tests judge."
 KILLED_FAMILY, KILLED_POLICY = "replacement/reply-lost", "reconcile"
 KILLED_TASK = f"{KILLED_FAMILY}/1"
 
 COLUMNS = ("POLICY", "END", "#SCORE", "#C", "#P", "#E", "#EFFECTS", "#DUPLICATES", "SAFETY", "DRAIN")
+REPAIR_COLUMNS = ("POLICY", "END", "#SCORE", "#C", "#P", "#E", "RISK", "DRAIN")
 SPARE = ("DRAIN", "#P", "#E", "#C", "#EFFECTS")
 """What the tables can do without on a narrow terminal; the first one first."""
 
@@ -43,7 +47,8 @@ E  efficiency: the reference solution's steps and time over those that were
    never averaged into it.
 EFFECTS (EFF) are calls that changed the world. DUPLICATES (DUP) are effects
 equal to an earlier one but for the operation id: the policy's doing. DRAIN is
-what was still under way at the end and had to be ended."""
+what was still under way at the end and had to be ended. RISK is a fact worth a
+look, such as tests that were deleted; with a failed contract it costs the score."""
 
 JOBS = 4
 
@@ -66,11 +71,18 @@ async def show(home: Path, given: Path | None, out: Output) -> bool:
             [(one.task, *figures(one)) for one in retail],
             "TASK",
         )
+        await stage.repair(await _why_no_commands(opened))
         out.show(LEGEND)
         seconds = time.monotonic() - started
         out.show(f"\n{len(stage.results)} episodes in {seconds:.0f} s, the start of the stack included.\n")
         out.show(_next_commands(given, home, stage.results), fold=False)
         return held and all(one.validity.value == "valid" for one in stage.results)
+
+
+async def _why_no_commands(opened: Ground) -> str:
+    """Why this machine runs no commands in a sandbox; empty where it does."""
+    async with HostClient(opened.settings.sandboxes_socket) as sandboxes:
+        return (await sandboxes.offer(DEFAULT_DRIVER)).problem
 
 
 class _Stage:
@@ -95,6 +107,25 @@ class _Stage:
     def table(self, title: str, rows: Sequence[tuple[str, ...]], first: str = "POLICY") -> None:
         self._out.show(title)
         self._out.table((first, *COLUMNS[1:]), rows, SPARE)
+        self._out.show("")
+
+    async def repair(self, skipped: str) -> None:
+        """Code repair by the reference and by a cheat; or why it is skipped."""
+        title = f"{REPAIR}: {REPAIR_STORY}"
+        if skipped:
+            self._out.show(f"{title}\nskipped: {skipped}\n")
+            return
+        rows = [
+            (
+                one.policy,
+                *figures(one)[:5],
+                ", ".join(sorted({risk.rule for risk in one.risks})) or "-",
+                drained(one),
+            )
+            for one in await self.play([REPAIR], REPAIRERS)
+        ]
+        self._out.show(title)
+        self._out.table(REPAIR_COLUMNS, rows, SPARE)
         self._out.show("")
 
     async def kill_a_worker(self) -> bool:
