@@ -4,8 +4,8 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 from infra.local.stack import Say
 from infra.sandboxes.client import HostClient
@@ -47,17 +47,61 @@ async def measure(most: int, say: Say) -> list[Figure]:
 
 async def _compared(program: str, rounds: int, host: HostClient, boxes: Boxes) -> list[Figure]:
     outside, inside = PROGRAMS[program]
-    measures: dict[str, Measure] = {
-        "posix_spawn and waitpid": timed_call(lambda: _spawned(outside)),
-        "subprocess.run": timed_call(lambda: _run(outside)),
-        **{name: _boxed(host, box, inside) for name, box in boxes.items() if isinstance(box, SandboxRef)},
-    }
-    series = await interleaved(measures, rounds)
-    bare, run, *boxed = [Figure.of(f"{program}, {name}", values) for name, values in series.items()]
+    with _forker(outside) as forked:
+        measures: dict[str, Measure] = {
+            "fork and exec": forked,
+            "posix_spawn": timed_call(lambda: _spawned(outside)),
+            "subprocess.run": timed_call(lambda: _run(outside)),
+            **{name: _boxed(host, box, inside) for name, box in boxes.items() if isinstance(box, SandboxRef)},
+        }
+        series = await interleaved(measures, rounds)
+    bare, *others = [Figure.of(f"{program}, {name}", values) for name, values in series.items()]
     skipped = [
         Figure(what=f"{program}, {name}", skipped=box) for name, box in boxes.items() if isinstance(box, str)
     ]
-    return [bare, run.over(bare), *(figure.over(bare, AT_MOST) for figure in boxed), *skipped]
+    spawn, run, *boxed = others
+    return [
+        bare,
+        *(figure.over(bare) for figure in (spawn, run)),
+        *(figure.over(bare, AT_MOST) for figure in boxed),
+        *(_named(figure.over(spawn), "against posix_spawn") for figure in boxed),
+        *skipped,
+    ]
+
+
+def _named(figure: Figure, note: str) -> Figure:
+    return figure.model_copy(update={"note": note})
+
+
+FORKER = """
+import os, sys, time
+while os.read(0, 1):
+    began = time.perf_counter_ns()
+    child = os.fork()
+    if child == 0:
+        os.execve(sys.argv[1], sys.argv[1:], {})
+    os.waitpid(child, 0)
+    os.write(1, b"%d\\n" % (time.perf_counter_ns() - began))
+"""
+"""Forks, execs and waits, once for each byte that it reads: the bare thing, in a process that has nothing else in
+memory, for to fork costs what has to be copied."""
+
+
+@contextmanager
+def _forker(argv: Argv) -> Iterator[Measure]:
+    """Measures a bare fork, exec and wait of ``argv``."""
+    command = [sys.executable, "-I", "-S", "-c", FORKER, *argv]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asks, told = process.stdin, process.stdout
+
+        async def measure() -> float:
+            asks.write(b"!")
+            return int(told.readline()) / 1e9
+
+        yield measure
+        asks.close()
 
 
 def _spawned(argv: Argv) -> None:
