@@ -1,26 +1,17 @@
 """Episodes under random SIGKILLs of every process and random losses on the wire: nothing is lost or done twice."""
 
 import asyncio
-import os
 import random
-import signal
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from infra.local.config import StackConfig
-from infra.local.processes import alive
-from infra.local.stack import bring_up, look, take_down
-from infra.local.state import ProcessState, StackState
-from ops.cli.on_demand import stack_config
 from schemas.episode import EpisodeResult, EpisodeSpec, PolicySpec, Validity
 from schemas.evidence import Evidence
 from schemas.task import Task
-from tests.workflow.arena import until
+from tests.chaos.kills import Chaos, stack
 from tiltyard.episode.grading import examine
 from tiltyard.policies.catalogue import open_script
 from tiltyard.suite import shipped
@@ -32,7 +23,6 @@ from tiltyard.worlds.engine import Engine
 from tiltyard.worlds.registry import worlds
 from workers.bootstrap.ground import open_ground
 from workers.ground import Ground
-from workers.settings import Settings
 
 PLAN = (
     ("replacement/reply-lost/*", ("reconcile", "same_key_retry", "handoff", "new_id_retry")),
@@ -44,57 +34,6 @@ PLAN = (
 """Families whose episodes write, wait, lose replies as planned, and leave work behind."""
 
 AT_ONCE = 8
-
-
-@dataclass
-class Chaos:
-    """Kills random processes of a stack until it is told to stop."""
-
-    config: StackConfig
-    dice: random.Random
-    pause_s: tuple[float, float]
-    kills: Counter[str] = field(default_factory=Counter)
-
-    async def reign(self) -> None:
-        """Kill one or two processes, wait until all are back, let them work for a moment, and again."""
-        while True:
-            await until(lambda: self._state().phase == "ready" and not self._down())
-            await asyncio.sleep(self.dice.uniform(*self.pause_s))
-            for victim in self.dice.sample(self._state().processes, self.dice.choice((1, 1, 2))):
-                if victim.process is not None:
-                    with suppress(ProcessLookupError):
-                        os.kill(victim.process.pid, signal.SIGKILL)
-                        self.kills[victim.name] += 1
-
-    def _state(self) -> StackState:
-        state = look(self.config.paths)
-        assert state is not None, "the supervisor is gone, and nobody killed it"
-        return state
-
-    def _down(self) -> list[ProcessState]:
-        return [one for one in self._state().processes if one.state != "ready" or not alive(one.process)]
-
-
-@contextmanager
-def stack(home: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> Iterator[tuple[Settings, StackConfig]]:
-    """An embedded stack that loses a tenth of its messages and is quick to notice a death."""
-    for name, value in {
-        "TILTYARD_LOSSY": f"{seed}:0.1",
-        "TILTYARD_HEARTBEAT_S": "2",
-        "TILTYARD_SLICE_S": "0.3",
-        "TILTYARD_JANITOR_S": "3",
-        "TILTYARD_CALL_DEADLINE_S": "120",
-    }.items():
-        monkeypatch.setenv(name, value)
-    settings = Settings.from_environment(home)
-    config = stack_config(settings)
-    patience = config.patience.model_copy(update={"quick_s": 0, "backoff_s": (0.1,)})
-    config = config.model_copy(update={"patience": patience})
-    state = bring_up(config, print, pinned=True)
-    try:
-        yield settings.model_copy(update={"temporal_address": state.address}), config
-    finally:
-        take_down(config.paths, print)
 
 
 def planned(episodes: int) -> list[tuple[Task, str, int]]:
@@ -129,7 +68,7 @@ async def disturbed(ground: Ground, trials: Sequence[tuple[Task, str, int]]) -> 
 async def wreak(home: Path, monkeypatch: pytest.MonkeyPatch, episodes: int, seed: int) -> None:
     trials = planned(episodes)
     calm = await undisturbed(trials)
-    with stack(home, monkeypatch, seed) as (settings, config):
+    with stack(home, monkeypatch, f"{seed}:0.1") as (settings, config):
         async with open_ground(settings) as ground:
             chaos = Chaos(config, random.Random(seed), (0.2, 5))
             reign = asyncio.create_task(chaos.reign())
