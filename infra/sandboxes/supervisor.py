@@ -753,6 +753,11 @@ class Recipe:
         self.work, self.agent = work, agent
         self.environment = {name.encode(): value.encode() for name, value in environment.items()}
         self.search = environment.get("PATH", "").split(":")
+        unchangeable = (_signal.SIGKILL, _signal.SIGSTOP)
+        own = (
+            number for number in range(1, _signal.NSIG) if _signal.getsignal(number) not in (_signal.SIG_DFL, None)
+        )
+        self.handled = [number for number in own if number not in unchangeable]
         self.rlimits = [  # (what, (when it is told by a signal where there is one, when it is over))
             (resource.RLIMIT_CPU, within(resource.RLIMIT_CPU, limits["cpu_s"], 1)),
             (resource.RLIMIT_AS, within(resource.RLIMIT_AS, limits["memory_bytes"])),
@@ -765,9 +770,10 @@ class Recipe:
 
     def become(self, kernel: Kernel, argv: list[bytes], streams: list[int], gate: int) -> None:
         """In the child: be set up, wait to be released, and become the program. Returns only by raising."""
-        for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT, _signal.SIGCHLD,
-                       _signal.SIGPIPE, _signal.SIGXFSZ):  # fmt: skip
-            _signal.signal(number, _signal.SIG_DFL)  # what Python and the supervisor ignore would stay ignored
+        for number in self.handled:
+            _signal.signal(
+                number, _signal.SIG_DFL
+            )  # what is ignored here, or was by whoever started us, would stay so
         os.setsid()
         for kind, values in self.rlimits:
             resource.setrlimit(kind, values)

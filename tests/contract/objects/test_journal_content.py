@@ -98,7 +98,7 @@ class NamesFirst(SqlJournal):
         now_s: int,
     ) -> None:
         shown = canonical([one.model_dump(mode="json") for one in observations])
-        row = {"shown_object": sha256(shown), "faults": canonical(faults), "now_s": now_s}
+        row = {"shown": None, "shown_object": sha256(shown), "faults": canonical(faults), "now_s": now_s}
         self._observe((episode_id, generation), writer, turn, row)
         await super().observe(episode_id, generation, writer, turn, observations, faults, now_s)
 

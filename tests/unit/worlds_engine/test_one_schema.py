@@ -7,6 +7,7 @@ from schemas.evidence import Evidence
 from schemas.tool import ToolSpec, tools_digest
 from schemas.view import View
 from tiltyard.episode.grading import examine
+from tiltyard.sandbox.tools import SANDBOX_TOOLS
 from tiltyard.suite import shipped
 from tiltyard.testing.memory_worlds import MemoryWorlds
 from tiltyard.testing.rehearse import rehearse
@@ -43,7 +44,8 @@ async def played(world: str) -> tuple[list[View], Evidence, Engine]:
 async def test_what_a_policy_is_shown_is_digested_with_the_result(world: str) -> None:
     seen, evidence, engine = await played(world)
     task = shipped().match([f"{world}/*/1"])[0]
-    result = examine(task, evidence, engine.describe(world))
+    commands = tuple(SANDBOX_TOOLS.values()) if task.needs_sandbox else ()
+    result = examine(task, evidence, (*engine.describe(world), *commands))
     assert result.digests.tools == tools_digest(seen[0].tools)
 
 
