@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.tiltyard-ready
 
-.PHONY: setup demo test chaos lint types contracts check lock proto clean help
+.PHONY: setup demo test chaos bench lint types contracts check lock proto clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -31,6 +31,9 @@ test: setup  ## pass the tests
 
 chaos: setup  ## the long run under random kills and losses
 	$(BIN)/pytest -m chaos -s --timeout 3600
+
+bench: setup  ## medians and ratios: Temporal, commands, namespaces, whole episodes, memory
+	@$(BIN)/python -m ops.bench
 
 lint: setup  ## ruff: style and format
 	$(BIN)/ruff check .

@@ -137,7 +137,7 @@ def processes() -> list[bytes]:
 async def test_episodes_with_commands_under_kills_cancels_and_terminates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await wreak(tmp_path / "home", monkeypatch, 40, seed=1)
+    await wreak(tmp_path / "home", monkeypatch, 20, seed=1)
 
 
 @pytest.mark.chaos
