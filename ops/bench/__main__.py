@@ -52,11 +52,12 @@ def bench(only: tuple[str, ...], episodes: int, as_json: bool) -> int:
         figures = asyncio.run(measure(episodes, lambda text: out.note(f"  {text}")))
         out.value(Report(subject=subject, figures=tuple(figures)))
         out.show("")
-        out.table((subject, *COLUMNS[1:]), [_row(figure) for figure in figures])
+        out.table((subject, *COLUMNS[1:]), [row_of(figure) for figure in figures])
     return DONE
 
 
-def _row(figure: Figure) -> tuple[str, ...]:
+def row_of(figure: Figure) -> tuple[str, ...]:
+    """The figure's line in the table."""
     ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}x"
     return (
         figure.what,

@@ -13,6 +13,7 @@ from ops.bench.figures import Figure, Measure, Target, interleaved, timed, timed
 from ops.bench.stack import stack
 from schemas.sandbox import DriverName, ExecRequest, SandboxOrder, SandboxRef
 from schemas.world import Owner
+from tiltyard.errors import EnvironmentFailed
 
 ROUNDS = 200
 DRIVERS: tuple[DriverName, ...] = ("bubblewrap", "unsafe-local")
@@ -91,7 +92,9 @@ memory, for to fork costs what has to be copied."""
 def _forker(argv: Argv) -> Iterator[Measure]:
     """Measures a bare fork, exec and wait of ``argv``."""
     command = [sys.executable, "-I", "-S", "-c", FORKER, *argv]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         asks, told = process.stdin, process.stdout
@@ -121,7 +124,7 @@ def _boxed(host: HostClient, box: SandboxRef, argv: Argv) -> Measure:
         request = ExecRequest(op_id=f"{argv[0]}-{next(numbers)}", argv=argv, timeout_s=WITHIN_S)
         reply = await host.call(box, request)
         if reply.exec is None or reply.exec.exit_code != 0:
-            raise RuntimeError(f"{argv[0]} did not run: {reply.code} {reply.message}")
+            raise EnvironmentFailed(f"{argv[0]} did not run: {reply.code} {reply.message}")
 
     return timed(run)
 

@@ -12,6 +12,7 @@ from infra.stores.world_store import SqlWorlds
 from ops.bench.figures import Figure, Measure, Target, interleaved
 from schemas.base import JsonObject
 from schemas.world import DeliveryRequest, LeaseRequest, Owner, TemplateRef
+from tiltyard.errors import EnvironmentFailed
 from tiltyard.testing.tally_world import TALLY
 from tiltyard.worlds.engine import Engine
 
@@ -73,7 +74,7 @@ class _Desk:
         self._engine.drain(lease.namespace, lease.generation)
         drained = time.perf_counter()
         if not self._engine.recycle(lease.namespace, lease.generation):
-            raise RuntimeError("the namespace was quarantined")
+            raise EnvironmentFailed("the namespace was quarantined")
         return leased - began + time.perf_counter() - drained
 
     def _request(self, size: int) -> LeaseRequest:

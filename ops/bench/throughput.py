@@ -13,6 +13,7 @@ from ops.bench.stack import AT_ONCE, Stack, stack
 from ops.bench.tasks import CALLS, with_commands, without_sandbox
 from schemas.episode import EpisodeResult
 from schemas.task import Task
+from tiltyard.errors import EnvironmentFailed
 
 EPISODES = 160
 AT_LEAST = Target(least=12)
@@ -40,7 +41,7 @@ class Run:
         self.cpu_s.update({name: spent - before[name] for name, spent in _cpu_s(ours).items()})
         wrong = [result for result in results if result.score.completion < 1]
         if wrong:
-            raise RuntimeError(f"{wrong[0].episode_id} ended {wrong[0].end}: {wrong[0].reason}")
+            raise EnvironmentFailed(f"{wrong[0].episode_id} ended {wrong[0].end}: {wrong[0].reason}")
         self.results += results
 
 
