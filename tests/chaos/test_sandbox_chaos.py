@@ -3,18 +3,21 @@
 import asyncio
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from infra.local.databases import namespaces
+from infra.sandboxes.boxed import mark_of
 from infra.sandboxes.client import HostClient
-from schemas.base import JsonObject
+from infra.sandboxes.records import folder_of
+from schemas.base import JsonObject, sha256
 from schemas.contract import AnswerContract
 from schemas.episode import End, EpisodeResult, EpisodeSpec, PolicySpec, workflow_id
-from schemas.sandbox import SandboxPlan
+from schemas.sandbox import SandboxPlan, SandboxRef
 from schemas.task import Reference, Step, Task
 from schemas.world import TemplateRef
 from tests.chaos.kills import Chaos, stack
@@ -27,6 +30,12 @@ from workers.settings import Settings
 AT_ONCE = 8
 PLACES = "/work /tmp /dev/shm"
 CANARY = "canary-of-"
+LEFT_S = f"300.{os.getpid()}"
+"""What the process sleeps that each episode leaves behind; by its digits it is found from outside."""
+
+INCARNATIONS = range(1, 40)
+"""More than an episode has, however often its host is killed."""
+
 TICKET: JsonObject = {"ticket_id": "C-1", "title": "Canary", "report": "Leave a canary."}
 
 
@@ -35,7 +44,7 @@ def canary_task(number: int) -> Task:
     commands = (
         f"ls -a {PLACES}; cat /work/canary /tmp/canary /dev/shm/canary; ps -e 2>/dev/null; true",
         f"echo {CANARY}{number} | tee /work/canary /tmp/canary /dev/shm/canary",
-        "sleep 0.3; sleep 300 & echo left",
+        f"sleep 0.3; sleep {LEFT_S} & echo left",
         "cat /work/canary; true",
     )
     done: dict[str, object] = {"done": True}
@@ -71,11 +80,11 @@ async def wreak(home: Path, monkeypatch: pytest.MonkeyPatch, episodes: int, seed
             whole = sum(one.end is End.SUBMITTED and one.score.completion == 1 for one in results)
             assert whole >= episodes * 0.6, results[0].reason
             await until(lambda: _nothing_held(sandboxes, settings), 60)
-            for number, result in enumerate(results):
-                await assert_met_nobody(ground, number, result)
+            assert processes(settings, results) == [], "no process outlives its episode"
+            assert folders(settings) == []
             assert mounted() == mounts
-        assert folders(settings) == []
-    assert processes() == [], "no process of a sandbox outlives the stack"
+            seen = [await assert_met_nobody(ground, number, result) for number, result in enumerate(results)]
+            assert sum(seen) >= whole, "canaries were written, shown and kept"
 
 
 async def disturbed(ground: Ground, episodes: int, dice: random.Random) -> list[EpisodeResult]:
@@ -104,15 +113,20 @@ async def _nothing_held(sandboxes: HostClient, settings: Settings) -> bool:
     return await sandboxes.sandboxes() == () and not held.get("leased") and not held.get("sealed")
 
 
-async def assert_met_nobody(ground: Ground, number: int, result: EpisodeResult) -> None:
-    """Its commands were shown its own canary at most, and no process of another."""
+async def assert_met_nobody(ground: Ground, number: int, result: EpisodeResult) -> bool:
+    """It was shown its own canary at most, and its files hold no other one. Whether it has left its own."""
     if not result.trace:
-        return
+        return False
     evidence = unpack(await ground.objects.get(result.trace)).evidence
     shown = [str(one.content) for turn in evidence.turns for one in turn.observations or ()]
     strangers = [text for text in shown if CANARY in text.replace(f"{CANARY}{number}\\n", "")]
     assert strangers == [], f"episode {number} met another one's canary"
     assert evidence.drain.empty, result
+    changes = evidence.sandbox.changes if evidence.sandbox else ()
+    left = {(one.path, one.after) for one in changes}
+    own = {("canary", sha256(f"{CANARY}{number}\n".encode()))}
+    assert left <= own, f"episode {number} has files that it has not written"
+    return left == own
 
 
 def mounted() -> Sequence[str]:
@@ -123,14 +137,17 @@ def folders(settings: Settings) -> list[str]:
     return [one.name for one in settings.sandboxes.iterdir() if one.is_dir()]
 
 
-def processes() -> list[bytes]:
-    """Command lines that bear the mark of a sandbox."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with suppress(OSError):
-            line = Path("/proc", name, "cmdline").read_bytes()
-            found += [line] if b"tiltyard-sandbox-" in line or b"/opt/supervisor/" in line else []
-    return found
+def processes(settings: Settings, results: Collection[EpisodeResult]) -> list[list[str]]:
+    """Command lines of what runs for these episodes: bwrap by its name, and what their commands have left."""
+    marks = {
+        mark_of(
+            folder_of(settings.sandboxes, SandboxRef(driver="bubblewrap", name=one.episode_id, incarnation=number))
+        )
+        for one in results
+        for number in INCARNATIONS
+    }
+    lines = [one.info["cmdline"] or [""] for one in psutil.process_iter(["cmdline"])]
+    return [line for line in lines if line[0] in marks or LEFT_S in line]
 
 
 @pytest.mark.timeout(600)

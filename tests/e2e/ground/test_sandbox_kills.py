@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 
+import psutil
 import pytest
 
 from infra.local.stack import look
@@ -23,7 +24,10 @@ from workers.settings import Settings
 
 DONE: JsonObject = {"done": True}
 TICKET: JsonObject = {"ticket_id": "K-1", "title": "Kill", "report": "Something will be killed."}
-LONG = "echo line >> log.txt; sleep 3; cat log.txt"
+PAUSE_S = f"3.0{os.getpid()}"
+"""How long the command lasts that is killed in its middle; by its digits it is found from outside."""
+
+LONG = f"echo line >> log.txt; sleep {PAUSE_S}; cat log.txt"
 
 
 def killed_task(*commands: str, on_loss: str = "restore") -> Task:
@@ -48,22 +52,20 @@ async def _works_here(settings: Settings) -> None:
 
 
 async def played(
-    ground: Ground, settings: Settings, task: Task, victim: str = "", after_s: float = 0
+    ground: Ground, settings: Settings, task: Task, victim: str = ""
 ) -> tuple[EpisodeResult, Evidence]:
-    """Run the task by its reference; ``victim`` is killed ``after_s`` seconds after its sandbox is there."""
+    """Run the task by its reference; ``victim`` is killed while its long command is under way."""
     spec = await ground.plan(task, PolicySpec(target="reference"), 0)
     await ground.submit([spec])
     if victim:
-        async with HostClient(settings.sandboxes_socket) as sandboxes:
-
-            async def is_there() -> bool:
-                return spec.episode_id in {one.episode_id for one in await sandboxes.sandboxes()}
-
-            await until(is_there)
-        await asyncio.sleep(after_s)
+        await until(_is_under_way)
         _kill(settings, victim)
     result = await asyncio.wait_for(ground.result(spec.episode_id), 120)
     return result, unpack(await ground.objects.get(result.trace)).evidence
+
+
+def _is_under_way() -> bool:
+    return any(one.info["cmdline"] == ["sleep", PAUSE_S] for one in psutil.process_iter(["cmdline"]))
 
 
 def _kill(settings: Settings, victim: str) -> None:
@@ -77,7 +79,7 @@ def _kill(settings: Settings, victim: str) -> None:
 async def test_a_killed_worker_runs_no_command_twice(ground: Ground, settings: Settings) -> None:
     task = killed_task(LONG)
     calm, _ = await played(ground, settings, task)
-    result, evidence = await played(ground, settings, task, "worker", after_s=1)
+    result, evidence = await played(ground, settings, task, "worker")
     assert (result.end, result.validity) == (End.SUBMITTED, Validity.VALID)
     assert result.digests.trace == calm.digests.trace
     assert evidence.turns[0].observations is not None
@@ -89,7 +91,7 @@ async def test_a_killed_worker_runs_no_command_twice(ground: Ground, settings: S
 async def test_a_killed_host_costs_the_processes_and_not_the_work(ground: Ground, settings: Settings) -> None:
     """The first command outlasts a slice, so its files are kept; the second is under way when the host dies."""
     task = killed_task("echo kept > kept.txt; sleep 2.5", LONG, "cat kept.txt; ls")
-    result, evidence = await played(ground, settings, task, "sandboxes", after_s=4.5)
+    result, evidence = await played(ground, settings, task, "sandboxes")
     assert (result.end, result.validity) == (End.SUBMITTED, Validity.VALID), result.reason
     shown = [one for turn in evidence.turns for one in turn.observations or ()]
     assert shown[1].code == "sandbox_lost"
@@ -101,12 +103,7 @@ async def test_a_killed_host_costs_the_processes_and_not_the_work(ground: Ground
 
 
 async def test_a_task_may_rather_end(ground: Ground, settings: Settings) -> None:
-    spec_task = killed_task(LONG, on_loss="environment_error")
-    spec = await ground.plan(spec_task, PolicySpec(target="reference"), 0)
-    await ground.submit([spec])
-    await asyncio.sleep(1.5)
-    _kill(settings, "sandboxes")
-    result = await asyncio.wait_for(ground.result(spec.episode_id), 120)
+    result, _ = await played(ground, settings, killed_task(LONG, on_loss="environment_error"), "sandboxes")
     assert (result.end, result.validity) == (End.ENVIRONMENT_ERROR, Validity.ENVIRONMENT)
     async with HostClient(settings.sandboxes_socket) as sandboxes:
         await until(lambda: _none(sandboxes))
