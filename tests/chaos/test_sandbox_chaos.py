@@ -83,8 +83,8 @@ async def wreak(home: Path, monkeypatch: pytest.MonkeyPatch, episodes: int, seed
             assert processes(settings, results) == [], "no process outlives its episode"
             assert folders(settings) == []
             assert mounted() == mounts
-            seen = [await assert_met_nobody(ground, number, result) for number, result in enumerate(results)]
-            assert sum(seen) >= whole, "canaries were written, shown and kept"
+            for number, result in enumerate(results):
+                await assert_met_nobody(ground, number, result)
 
 
 async def disturbed(ground: Ground, episodes: int, dice: random.Random) -> list[EpisodeResult]:
@@ -113,10 +113,10 @@ async def _nothing_held(sandboxes: HostClient, settings: Settings) -> bool:
     return await sandboxes.sandboxes() == () and not held.get("leased") and not held.get("sealed")
 
 
-async def assert_met_nobody(ground: Ground, number: int, result: EpisodeResult) -> bool:
-    """It was shown its own canary at most, and its files hold no other one. Whether it has left its own."""
+async def assert_met_nobody(ground: Ground, number: int, result: EpisodeResult) -> None:
+    """It was shown its own canary at most, and its files hold no other one; its own, if it kept its sandbox."""
     if not result.trace:
-        return False
+        return
     evidence = unpack(await ground.objects.get(result.trace)).evidence
     shown = [str(one.content) for turn in evidence.turns for one in turn.observations or ()]
     strangers = [text for text in shown if CANARY in text.replace(f"{CANARY}{number}\\n", "")]
@@ -126,7 +126,8 @@ async def assert_met_nobody(ground: Ground, number: int, result: EpisodeResult) 
     left = {(one.path, one.after) for one in changes}
     own = {("canary", sha256(f"{CANARY}{number}\n".encode()))}
     assert left <= own, f"episode {number} has files that it has not written"
-    return left == own
+    kept_it = evidence.sandbox is not None and evidence.sandbox.facts.incarnation == 1
+    assert left == own or result.end is not End.SUBMITTED or not kept_it, f"episode {number} lost its canary"
 
 
 def mounted() -> Sequence[str]:
