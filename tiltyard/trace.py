@@ -139,7 +139,7 @@ def trace_lines(trace: Trace) -> Iterator[bytes]:
 
 def pack(trace: Trace) -> bytes:
     """The archived trace: its lines, compressed without a time stamp, so that equal traces are equal objects."""
-    return gzip.compress(b"".join(trace_lines(trace)), mtime=0)
+    return gzip.compress(b"".join(trace_lines(trace)), compresslevel=6, mtime=0)
 
 
 def unpack(data: bytes) -> Trace:

@@ -3,8 +3,10 @@
 import asyncio
 import logging
 import os
+import sys
 from collections.abc import Coroutine
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from temporalio.client import (
@@ -92,7 +94,18 @@ async def keep_janitor(client: Client, settings: Settings) -> None:
 def work() -> None:
     """Run a worker with the environment's settings, which policies of the same user must not read."""
     keep_to_itself()
-    asyncio.run(serve(Settings.from_environment()))
+    settings = Settings.from_environment()
+    keep_bytecode(settings.bytecode)
+    asyncio.run(serve(settings))
+
+
+def keep_bytecode(folder: Path) -> None:
+    """Keep compiled modules there from now on, also where the environment has Python write none.
+
+    The modules of workflows are loaded anew for each run: to compile them each time would be a tenth of what a
+    worker does.
+    """
+    sys.pycache_prefix, sys.dont_write_bytecode = str(folder), False
 
 
 if __name__ == "__main__":
