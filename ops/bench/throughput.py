@@ -81,9 +81,10 @@ def _phases(results: Sequence[EpisodeResult]) -> list[Figure]:
 
 
 def _processes(cpu_s: Mapping[str, float], episodes: int) -> list[Figure]:
+    whole = {**cpu_s, "all": sum(cpu_s.values())}
     return [
         Figure(what=f"  processor time, {name}", count=episodes, median=spent / episodes * MS, note="mean")
-        for name, spent in cpu_s.items()
+        for name, spent in whole.items()
     ]
 
 
