@@ -70,7 +70,13 @@ class Stack:
             ended()
             return result
 
-        return list(await asyncio.gather(*(one() for _ in range(count))))
+        tasks = [asyncio.create_task(one()) for _ in range(count)]
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:  # one that fails does not leave the others at work in a folder that is removed
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @asynccontextmanager
