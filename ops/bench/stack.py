@@ -70,13 +70,13 @@ class Stack:
             ended()
             return result
 
-        tasks = [asyncio.create_task(one()) for _ in range(count)]
+        running = [asyncio.create_task(one()) for _ in range(count)]
         try:
-            return list(await asyncio.gather(*tasks))
+            return list(await asyncio.gather(*running))
         finally:  # one that fails does not leave the others at work in a folder that is removed
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for episode in running:
+                episode.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
 
 
 @asynccontextmanager
