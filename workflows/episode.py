@@ -106,26 +106,39 @@ class EpisodeWorkflow:
             LeaseActivities.lease, order, **step_options(self._start.tuning)
         )
 
-    async def _provision(self, incarnation: int, open_turn: int | None = None) -> None:
-        """The first sandbox, or one in the place of one that was lost, with the files of its last checkpoint."""
-        first = incarnation == 1
+    async def _provision(self, incarnation: int, lost: SliceReport | None = None) -> None:
+        """The first sandbox, or one in the place of one that was ``lost``, with the files of its last checkpoint.
+
+        One that is gone before we hear of it has run nothing: the next incarnation is made in its place.
+        """
+        while True:
+            try:
+                return await self._make_sandbox(incarnation, lost)
+            except ActivityError as error:
+                gone = isinstance(error.cause, ApplicationError) and error.cause.type == "SandboxLost"
+                if not gone or incarnation > MAX_LOSSES:
+                    raise
+                incarnation += 1
+
+    async def _make_sandbox(self, incarnation: int, lost: SliceReport | None) -> None:
         order = ProvisionOrder(
             spec=self._spec,
             first_run_id=workflow.info().first_execution_run_id,
             incarnation=incarnation,
-            generation=self._lease.generation if self._lease is not None and not first else 0,
+            generation=self._lease.generation if self._lease is not None and lost is not None else 0,
         )
         made = await workflow.execute_activity_method(
             LeaseActivities.provision, order, **step_options(self._start.tuning)
         )
         self._sandbox = made.sandbox
-        self._restored = None if first else Restored(from_turn=made.from_turn, open_turn=open_turn)
+        if lost is not None:
+            self._restored = Restored(from_turn=made.from_turn, open_turn=lost.open_turn)
 
-    async def _replace_sandbox(self, open_turn: int | None) -> None:
+    async def _replace_sandbox(self, lost: SliceReport) -> None:
         """A cancellation waits for the new sandbox, as it does for the first."""
         assert self._sandbox is not None
         incarnation = self._sandbox.incarnation + 1
-        made, hit = await uninterruptible(self._provision(incarnation, open_turn))
+        made, hit = await uninterruptible(self._provision(incarnation, lost))
         if hit is not None:
             raise hit
         made.result()
@@ -137,6 +150,8 @@ class EpisodeWorkflow:
                 return Ending.of(End.CANCELLED, self._stop.reason)
             await self._continue_as_new_when_due()
             report = await self._run_slice()
+            if report.turns > self._turns:
+                self._restored = None  # the policy has been asked since, and so told
             self._turns, self._noticed = report.turns, report.noticed
             self._used_s += report.used_s
             if workflow.cancellation_reason() is not None:
@@ -153,7 +168,7 @@ class EpisodeWorkflow:
             elif report.reason == "lost":
                 if self._sandbox is not None and self._sandbox.incarnation > MAX_LOSSES:
                     return Ending.of(End.ENVIRONMENT_ERROR, f"the sandbox was lost {MAX_LOSSES + 1} times")
-                await self._replace_sandbox(report.open_turn)
+                await self._replace_sandbox(report)
 
     async def _run_slice(self) -> SliceReport:
         lease, tuning = self._lease, self._start.tuning
@@ -175,7 +190,7 @@ class EpisodeWorkflow:
         )
         self._phase = "turns"
         self._slice_no += 1
-        self._answered, self._answer, self._waited, self._restored = False, None, None, None
+        self._answered, self._answer, self._waited = False, None, None
         self._slice = workflow.start_activity_method(
             TurnActivities.run_slice, request, **slice_options(request, tuning)
         )

@@ -20,12 +20,13 @@ from schemas.sandbox import SandboxPlan
 from schemas.start import Tuning
 from schemas.task import Task
 from schemas.view import View
-from tests.workflow.arena import QUICK, Arena, arena, calls, cause_of, tally_task, until
+from tests.workflow.arena import QUICK, Arena, Handle, arena, calls, cause_of, tally_task, until
 from tiltyard.errors import SandboxUnreachable
 from tiltyard.ports import Sandboxes
 from tiltyard.testing.gated_world import Gate
 from tiltyard.testing.memory_policies import Act
 from tiltyard.trace import unpack
+from workflows.episode import EpisodeWorkflow
 
 ONE_TURN = Tuning(heartbeat_s=2, slice_s=0.5, slice_turns=1, patience_s=60)
 
@@ -193,6 +194,71 @@ async def test_a_sandbox_lost_between_two_turns_is_told_by_a_notice(client: Clie
         await handle.result()
         assert said(await evidence_of(place, spec)) == ["start\n", "start\n"]
         assert ["before the first turn" in notice for notice in notices] == [False, True, False]
+
+
+async def test_a_sandbox_lost_at_a_question_is_told_when_the_policy_is_next_asked(
+    client: Client, tmp_path: Path
+) -> None:
+    """The slice that begins with the new sandbox asks the person, not the policy: the notice must outlast it."""
+    notices: list[str] = []
+
+    def asker(view: View) -> Decision:
+        notices.append(view.notice)
+        plan = (calls("shell", command="cat notes.txt"), Decision(ask="May I?"))
+        return plan[view.turn] if view.turn < len(plan) else Decision(submit={"done": True})
+
+    async with boxes(client, tmp_path, asker=asker) as (place, gated):
+        gated.gates["snapshot"].shut()
+        spec = await place.plan(box_task(), "asker")
+        handle = await place.start(spec, QUICK.model_copy(update={"slice_s": 30}))
+        await gated.gates["snapshot"].reached.wait()
+        place.sandboxes.lose(spec.episode_id)
+        gated.gates["snapshot"].open()
+        await until(lambda: _asks(handle))
+        await place.ground.answer(spec.episode_id, "yes")
+        await handle.result()
+        assert ["was lost" in notice for notice in notices] == [False, False, True]
+
+
+async def _asks(handle: Handle) -> bool:
+    return bool((await handle.query(EpisodeWorkflow.status)).question)
+
+
+async def test_a_sandbox_lost_before_its_episode_heard_of_it_is_made_anew(client: Client, tmp_path: Path) -> None:
+    """It was made, its host died, and the reply with it. No command has run, so nothing is lost but the sandbox."""
+    async with boxes(client, tmp_path) as (place, gated):
+        spec = await place.plan(box_task(), "writer")
+        answered = gated.gates["provision answered"]
+
+        def dies() -> Exception:
+            answered.failing = None
+            place.sandboxes.lose(spec.episode_id)
+            return SandboxUnreachable("the host died with the reply")
+
+        answered.failing = dies
+        await (await place.start(spec)).result()
+        result = await place.outcome(spec)
+        assert (result.end, result.score.completion) == (End.SUBMITTED, 1.0), result.reason
+        evidence = await evidence_of(place, spec)
+        assert said(evidence) == WHOLE
+        assert evidence.sandbox is not None
+        assert evidence.sandbox.facts.incarnation == 2
+        await assert_no_sandbox(place)
+
+
+async def test_a_host_that_loses_every_sandbox_ends_the_episode(client: Client, tmp_path: Path) -> None:
+    async with boxes(client, tmp_path) as (place, gated):
+        spec = await place.plan(box_task(), "writer")
+
+        def dies() -> Exception:
+            place.sandboxes.lose(spec.episode_id)
+            return SandboxUnreachable("the host died with the reply")
+
+        gated.gates["provision answered"].failing = dies
+        gated.gates["provision answered"].reached.clear()
+        await (await place.start(spec)).result()
+        result = await place.outcome(spec)
+        assert (result.end, result.validity) == (End.ENVIRONMENT_ERROR, Validity.ENVIRONMENT)
 
 
 async def test_lost_after_the_last_turn_says_nothing_about_the_policy(client: Client, tmp_path: Path) -> None:
