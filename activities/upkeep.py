@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence, Set
 from datetime import timedelta
+from functools import partial
 
 from temporalio import activity
 
@@ -86,8 +87,7 @@ class UpkeepActivities:
             if one.episode_id in reclaimed and one.ref.name == one.episode_id:
                 continue
             if await self._ending(one.owner, order, terminated) is not None:
-                ref = one.ref
-                await self._reconciler.until_reply(lambda ref=ref: self._sandboxes.release(ref))  # type: ignore[misc]
+                await self._reconciler.until_reply(partial(self._sandboxes.release, one.ref))
 
     async def _quarantine(self, lease: Lease) -> None:
         """End a lease of which no trial is recorded: there is nothing to grade, and nothing to trust."""

@@ -13,9 +13,10 @@ TICKET: JsonObject = {"ticket_id": "B-1", "title": "Count", "report": "Count the
 
 
 def with_commands() -> Task:
-    """Each turn runs one command: a shell that changes a file."""
+    """Each turn runs one command, which starts a shell and a program, and changes a file."""
     steps = (
-        Step(tool="shell", arguments={"command": f"echo line {number} >> notes.txt"}) for number in range(CALLS)
+        Step(tool="shell", arguments={"command": f"echo line {number} >> notes.txt; cat notes.txt"})
+        for number in range(CALLS)
     )
     return _task("commands", tuple(steps), SandboxPlan(files={"notes.txt": "notes\n"}))
 

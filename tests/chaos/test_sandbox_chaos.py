@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -77,6 +78,8 @@ async def wreak(home: Path, monkeypatch: pytest.MonkeyPatch, episodes: int, seed
             ends = {end.value: sum(one.end is end for one in results) for end in End}
             print(f"{episodes} episodes, seed {seed}, killed {dict(chaos.kills)}, ended {ends}")
             assert len(results) == episodes, "every trial has an outcome (I6)"
+            spoilt = Counter(one.reason[:60] for one in results if one.end is End.ENVIRONMENT_ERROR)
+            print(f"environment errors: {dict(spoilt)}")
             whole = sum(one.end is End.SUBMITTED and one.score.completion == 1 for one in results)
             assert whole >= episodes * 0.6, results[0].reason
             await until(lambda: _nothing_held(sandboxes, settings), 60)
