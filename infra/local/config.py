@@ -1,11 +1,12 @@
 """What a stack is made of: handed by a command to the supervisor, which imports nothing of the workers."""
 
+import json
 from pathlib import Path
 
 from pydantic import Field
 
 from infra.local.paths import StackPaths
-from schemas.base import Model, digest_of
+from schemas.base import Model, sha256
 
 
 class Patience(Model):
@@ -59,5 +60,15 @@ class StackConfig(Model):
         return self.runtime / "worker.ready"
 
     @property
+    def text(self) -> str:
+        """As JSON. Not by pydantic: a Ctrl-C that arrives while it asks Python for a path becomes an error of
+        its own, and the command would call it a crash."""
+        return json.dumps(dict(self), default=_plain, indent=1, sort_keys=True)
+
+    @property
     def digest(self) -> str:
-        return digest_of(self)
+        return sha256(self.text.encode("utf-8", "surrogatepass"))
+
+
+def _plain(value: object) -> object:
+    return dict(value) if isinstance(value, Model) else str(value)

@@ -164,7 +164,7 @@ def _start(config: StackConfig, say: Say) -> ProcessId:
     paths = config.paths
     prepare_runtime(config.home, config.runtime)
     say(f"starting the stack in {config.home} (`tiltyard down` ends it)")
-    write_atomically(paths.config, config.model_dump_json(indent=1))
+    write_atomically(paths.config, config.text)
     discard(paths.state)
     argv = [sys.executable, "-P", "-m", "infra.local.supervisor", str(paths.config)]
     pid = spawn_detached(argv, paths.log("supervisor"))
