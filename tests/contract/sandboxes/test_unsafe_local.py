@@ -64,7 +64,8 @@ async def test_what_outlives_a_killed_supervisor_is_found_and_ended(tmp_path: Pa
     """As a command may do to it: it runs as the same user."""
     async with launched(tmp_path / "box") as (sandbox, den):
         await daemon(den, "deaf")
-        await den.sh("sleep 1000 &")
+        # Until it is itself: no program starts any more once nobody is there to see it.
+        await den.sh("sleep 1000 & while ! grep -q sleep /proc/$!/cmdline; do sleep 0.01; done")
         asked = asyncio.create_task(den.sh("kill -9 $PPID; sleep 1000"))
         await asyncio.wait([asked])
         assert isinstance(asked.exception(), SandboxLost)
