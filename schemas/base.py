@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic_core import PydanticSerializationError
 
 __all__ = ["JsonObject", "JsonValue", "Model", "canonical", "digest_of", "sha256"]
 
@@ -23,7 +24,7 @@ def canonical(value: Any) -> bytes:
     Accepts models and whatever ``json`` accepts; raises ``ValueError`` for NaN and infinities.
     """
     if isinstance(value, BaseModel):
-        value = value.model_dump(mode="json")
+        value = _dump(value)
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_dump
     ).encode("utf-8", "surrogatepass")
@@ -31,7 +32,12 @@ def canonical(value: Any) -> bytes:
 
 def _dump(value: Any) -> Any:
     if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
+        try:
+            return value.model_dump(mode="json")
+        except PydanticSerializationError as error:
+            if isinstance(error.__cause__, KeyboardInterrupt):  # Ctrl-C while Python was asked for a field
+                raise error.__cause__ from None
+            raise
     raise TypeError(f"{type(value).__name__} has no canonical form")
 
 

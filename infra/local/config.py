@@ -1,12 +1,11 @@
 """What a stack is made of: handed by a command to the supervisor, which imports nothing of the workers."""
 
-import json
 from pathlib import Path
 
 from pydantic import Field
 
 from infra.local.paths import StackPaths
-from schemas.base import Model, sha256
+from schemas.base import Model, canonical, digest_of
 
 
 class Patience(Model):
@@ -61,14 +60,9 @@ class StackConfig(Model):
 
     @property
     def text(self) -> str:
-        """As JSON. Not by pydantic: a Ctrl-C that arrives while it asks Python for a path becomes an error of
-        its own, and the command would call it a crash."""
-        return json.dumps(dict(self), default=_plain, indent=1, sort_keys=True)
+        """As JSON."""
+        return canonical(self).decode("utf-8", "surrogatepass")
 
     @property
     def digest(self) -> str:
-        return sha256(self.text.encode("utf-8", "surrogatepass"))
-
-
-def _plain(value: object) -> object:
-    return dict(value) if isinstance(value, Model) else str(value)
+        return digest_of(self)

@@ -168,7 +168,15 @@ class Kernel:
         set_mode_filter = 1
         return int(self._syscall(_Long(call), _Long(set_mode_filter), _Long(flags), filter_of))
 
+    def stop_ignoring_its_own(self) -> None:
+        """The C library keeps two signals for itself and lets nobody set them. Whoever started us may have had them
+        ignored, and every command would inherit that."""
+        number = SIGACTION_CALL.get(os.uname().machine)
+        for own in (32, 33) if number is not None else ():
+            self._syscall(_Long(number), _Long(own), bytes(32), None, _Long(8))
 
+
+SIGACTION_CALL = {"x86_64": 13, "aarch64": 134}
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 4, 36, 38
 
 
@@ -1221,6 +1229,7 @@ class Supervisor:
     def __init__(self, control: int, journal: int) -> None:
         self.loop, self.kernel, self.journal = Loop(), Kernel(), Journal(journal)
         self.score = OutOfMemoryScore()
+        self.kernel.stop_ignoring_its_own()
         self.kernel.prctl(PR_SET_DUMPABLE, 0)
         self.kernel.prctl(PR_SET_CHILD_SUBREAPER, 1)
         self.kernel.prctl(PR_SET_NO_NEW_PRIVS, 1)

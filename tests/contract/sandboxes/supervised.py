@@ -112,13 +112,16 @@ def changed(old: str, new: str, folder: Path) -> Path:
     return copy
 
 
-def spawn(folder: Path, program: Path = SOURCE) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
-    """A supervisor that waits for its first frame, and the socket that it is asked through."""
+def spawn(
+    folder: Path, program: Path = SOURCE, before: tuple[str, ...] = ()
+) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
+    """A supervisor that waits for its first frame, and the socket that it is asked through. ``before`` is a command
+    that becomes it."""
     (folder / "work").mkdir(exist_ok=True)
     ours, theirs = socket.socketpair()
     journal = os.open(folder / "journal", os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(program), str(theirs.fileno()), str(journal)],
+        [*before, sys.executable, "-I", "-S", str(program), str(theirs.fileno()), str(journal)],
         pass_fds=(theirs.fileno(), journal),
         env={},
         start_new_session=True,
@@ -129,9 +132,9 @@ def spawn(folder: Path, program: Path = SOURCE) -> "tuple[socket.socket, subproc
 
 
 @asynccontextmanager
-async def started(folder: Path, program: Path = SOURCE) -> AsyncIterator[Supervised]:
+async def started(folder: Path, program: Path = SOURCE, before: tuple[str, ...] = ()) -> AsyncIterator[Supervised]:
     """A supervisor that waits for its first frame."""
-    ours, process = spawn(folder, program)
+    ours, process = spawn(folder, program, before)
     link = await Link.over(ours, lambda: SandboxLost("the supervisor has ended"))
     den = Supervised(link, process, folder)
     try:
@@ -142,8 +145,10 @@ async def started(folder: Path, program: Path = SOURCE) -> AsyncIterator[Supervi
 
 
 @asynccontextmanager
-async def supervised(folder: Path, program: Path = SOURCE, **setup: Any) -> AsyncIterator[Supervised]:
+async def supervised(
+    folder: Path, program: Path = SOURCE, before: tuple[str, ...] = (), **setup: Any
+) -> AsyncIterator[Supervised]:
     """A supervisor that is set up."""
-    async with started(folder, program) as den:
+    async with started(folder, program, before) as den:
         await den.setup(**setup)
         yield den

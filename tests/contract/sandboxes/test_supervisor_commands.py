@@ -46,6 +46,24 @@ async def test_what_a_command_is_given(tmp_path: Path) -> None:
         }
 
 
+IGNORING = """
+import ctypes, os, sys
+ignored = (1).to_bytes(8, "little") + bytes(24)
+number = {"x86_64": 13, "aarch64": 134}[os.uname().machine]
+libc = ctypes.CDLL(None)
+for one in (1, 2, 10, 15, 20, 32, 33, 40):
+    libc.syscall(number, one, ignored, None, 8)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Has signals ignored, the C library's own among them, and becomes what it is told to."""
+
+
+async def test_commands_ignore_no_signal_whoever_started_the_supervisor(tmp_path: Path) -> None:
+    async with supervised(tmp_path, before=(sys.executable, "-c", IGNORING)) as den:
+        said = await den.out("exec grep SigIgn /proc/self/status")
+        assert int(said.split()[1], 16) == 0, said
+
+
 async def test_the_supervisor_itself_is_not_the_first_to_go(tmp_path: Path) -> None:
     async with supervised(tmp_path) as den:
         await den.sh("true")

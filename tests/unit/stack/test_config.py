@@ -28,7 +28,9 @@ class Interrupted(PosixPath):
 
 
 def test_it_is_read_back_as_it_was_written() -> None:
-    assert StackConfig.model_validate_json(CONFIG.text) == CONFIG
+    read = StackConfig.model_validate_json(CONFIG.text)
+    assert read == CONFIG
+    assert read.digest == CONFIG.digest, "or every command would restart the stack"
     assert CONFIG.model_copy(update={"code": "sha256:2"}).digest != CONFIG.digest
 
 
