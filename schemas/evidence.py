@@ -30,10 +30,12 @@ class SandboxEvidence(Model):
     """What the sandbox says, and how its files ended.
 
     ``changes`` are all differences to the task's files, ``snapshot`` names the object with the contents of those
-    that were created or updated. ``skipped`` are things that are not copied.
+    that were created or updated. ``skipped`` are things that are not copied. ``lost``: the sandbox was lost after
+    the last turn; the files are those kept at its end, and of operations and programs nothing is known.
     """
 
     facts: SandboxFacts
+    lost: bool = False
     changes: tuple[FileChange, ...] = ()
     skipped: tuple[str, ...] = ()
     snapshot: str = ""

@@ -29,11 +29,13 @@ class CallRef(Model):
 class Restored(Model):
     """A sandbox was lost and made anew. ``from_turn`` is the turn whose files it has, ``None`` for the task's own.
 
-    ``open_turn`` was under way: what its commands did is unknown, and none of them is run again.
+    ``open_turn`` was under way: what its commands did is unknown, and none of them is run again. ``turns`` were
+    journalled at the loss: whoever is asked for a later one has been told.
     """
 
     from_turn: int | None = None
     open_turn: int | None = None
+    turns: int = 0
 
 
 class SliceRequest(Model):

@@ -1,64 +1,28 @@
-"""Episodes with commands: one sandbox each, that outlives the worker, is lost honestly and never left behind."""
+"""Episodes with commands: one sandbox each, that outlives the worker and is never left behind."""
 
 import asyncio
-from collections import defaultdict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from temporalio.client import Client
 from temporalio.exceptions import CancelledError
 
-from schemas.contract import AnswerContract
 from schemas.decision import Decision
-from schemas.episode import End, EpisodeSpec, Validity
-from schemas.evidence import Evidence
-from schemas.sandbox import SandboxPlan
-from schemas.start import Tuning
-from schemas.task import Task
+from schemas.episode import End, Validity
 from schemas.view import View
-from tests.workflow.arena import QUICK, Arena, Handle, arena, calls, cause_of, tally_task, until
+from tests.workflow.arena import QUICK, Arena, arena, calls, cause_of, until
+from tests.workflow.boxes import (
+    ONE_TURN,
+    WHOLE,
+    assert_no_sandbox,
+    box_task,
+    boxes,
+    evidence_of,
+    said,
+    sleeper,
+    writer,
+)
 from tiltyard.errors import SandboxUnreachable
-from tiltyard.ports import Sandboxes
-from tiltyard.testing.gated_world import Gate
-from tiltyard.testing.memory_policies import Act
-from tiltyard.trace import unpack
-from workflows.episode import EpisodeWorkflow
-
-ONE_TURN = Tuning(heartbeat_s=2, slice_s=0.5, slice_turns=1, patience_s=60)
-
-
-def box_task(**plan: object) -> Task:
-    """Writes a file, adds to it by a command, and says so."""
-    sandbox = SandboxPlan.model_validate({"files": {"notes.txt": "start\n"}, **plan})
-    return tally_task(sandbox=sandbox, contracts=(AnswerContract(accept=({"done": True},)),))
-
-
-async def writer(view: View) -> Decision:
-    """Three commands, each of which leaves a line, then submits what it was shown last."""
-    if view.turn < 3:
-        return calls("shell", command=f"echo line-{view.turn} >> notes.txt; cat notes.txt")
-    return Decision(submit={"done": True})
-
-
-async def evidence_of(place: Arena, spec: EpisodeSpec) -> Evidence:
-    return unpack(await place.objects.get((await place.outcome(spec)).trace)).evidence
-
-
-async def assert_no_sandbox(place: Arena) -> None:
-    assert await place.sandboxes.sandboxes() == ()
-
-
-def said(evidence: Evidence) -> list[Any]:
-    """What each call was shown: its output, or the code of its error."""
-    shown = [one for turn in evidence.turns for one in turn.observations or ()]
-    return [one.content["stdout"] if isinstance(one.content, dict) else one.code for one in shown]
-
-
-WHOLE = ["start\nline-0\n", "start\nline-0\nline-1\n", "start\nline-0\nline-1\nline-2\n"]
 
 
 async def test_commands_take_effect_and_their_files_are_evidence(client: Client, tmp_path: Path) -> None:
@@ -126,180 +90,6 @@ async def test_a_worker_that_dies_in_a_command_leaves_it_running_and_finds_it_ag
         assert set(place.sandboxes.executions.values()) == {1}
         assert (await place.outcome(spec)).digests == quiet.digests
         await assert_no_sandbox(place)
-
-
-@pytest.mark.parametrize("kept", [True, False], ids=["with a checkpoint", "before any checkpoint"])
-async def test_a_lost_sandbox_is_restored_and_the_policy_is_told(
-    client: Client, tmp_path: Path, kept: bool
-) -> None:
-    """It is lost in the middle of the second command; what the first wrote survives where it was checkpointed."""
-    async with arena(client, {"sleeper": sleeper}, tmp_path) as place, place.worker():
-        spec = await place.plan(box_task(), "sleeper")
-        handle = await place.start(spec, ONE_TURN if kept else QUICK.model_copy(update={"slice_s": 30}))
-        await _lose_in_command(place, spec, 1)
-        await handle.result()
-        evidence = await evidence_of(place, spec)
-        assert evidence.turns[1].observations is not None
-        (shown,) = evidence.turns[1].observations
-        assert shown.code == "sandbox_lost"
-        assert ("after turn 0" if kept else "before the first turn") in shown.message
-        assert evidence.sandbox is not None
-        assert evidence.sandbox.facts.incarnation == 2
-        assert [one.path for one in evidence.sandbox.changes] == (["one.txt"] if kept else [])
-        result = await place.outcome(spec)
-        assert (result.end, result.validity) == (End.SUBMITTED, Validity.VALID)
-        assert set(place.sandboxes.executions.values()) == {1}, "what was in flight is never run again"
-        await assert_no_sandbox(place)
-
-
-async def _lose_in_command(place: Arena, spec: EpisodeSpec, turn: int) -> None:
-    """Wait until the turn's command is in the sandbox, then lose the sandbox."""
-    await until(lambda: any(op.endswith(f"/{turn}/0") for op in place.sandboxes.executions))
-    place.sandboxes.lose(spec.episode_id)
-
-
-async def sleeper(view: View) -> Decision:
-    if view.turn == 0:
-        return calls("shell", command="echo one > one.txt")
-    if view.turn == 1:
-        return calls("shell", command="sleep 1000")
-    return Decision(submit={"done": True})
-
-
-async def test_a_task_may_rather_end_than_go_on_in_a_restored_sandbox(client: Client, tmp_path: Path) -> None:
-    async with arena(client, {"sleeper": sleeper}, tmp_path) as place, place.worker():
-        spec = await place.plan(box_task(on_loss="environment_error"), "sleeper")
-        handle = await place.start(spec)
-        await _lose_in_command(place, spec, 1)
-        await handle.result()
-        result = await place.outcome(spec)
-        assert (result.end, result.validity) == (End.ENVIRONMENT_ERROR, Validity.ENVIRONMENT)
-        await assert_no_sandbox(place)
-
-
-async def test_a_sandbox_lost_between_two_turns_is_told_by_a_notice(client: Client, tmp_path: Path) -> None:
-    notices: list[str] = []
-
-    def reader(view: View) -> Decision:
-        notices.append(view.notice)
-        return calls("shell", command="cat notes.txt") if view.turn < 2 else Decision(submit={"done": True})
-
-    async with boxes(client, tmp_path, reader=reader) as (place, gated):
-        gated.gates["snapshot"].shut()
-        spec = await place.plan(box_task(), "reader")
-        handle = await place.start(spec, ONE_TURN)
-        await gated.gates["snapshot"].reached.wait()
-        place.sandboxes.lose(spec.episode_id)
-        gated.gates["snapshot"].open()
-        await handle.result()
-        assert said(await evidence_of(place, spec)) == ["start\n", "start\n"]
-        assert ["before the first turn" in notice for notice in notices] == [False, True, False]
-
-
-async def test_a_sandbox_lost_at_a_question_is_told_when_the_policy_is_next_asked(
-    client: Client, tmp_path: Path
-) -> None:
-    """The slice that begins with the new sandbox asks the person, not the policy: the notice must outlast it."""
-    notices: list[str] = []
-
-    def asker(view: View) -> Decision:
-        notices.append(view.notice)
-        plan = (calls("shell", command="cat notes.txt"), Decision(ask="May I?"))
-        return plan[view.turn] if view.turn < len(plan) else Decision(submit={"done": True})
-
-    async with boxes(client, tmp_path, asker=asker) as (place, gated):
-        gated.gates["snapshot"].shut()
-        spec = await place.plan(box_task(), "asker")
-        handle = await place.start(spec, QUICK.model_copy(update={"slice_s": 30}))
-        await gated.gates["snapshot"].reached.wait()
-        place.sandboxes.lose(spec.episode_id)
-        gated.gates["snapshot"].open()
-        await until(lambda: _asks(handle))
-        await place.ground.answer(spec.episode_id, "yes")
-        await handle.result()
-        assert ["was lost" in notice for notice in notices] == [False, False, True]
-
-
-async def _asks(handle: Handle) -> bool:
-    return bool((await handle.query(EpisodeWorkflow.status)).question)
-
-
-async def test_a_sandbox_lost_before_its_episode_heard_of_it_is_made_anew(client: Client, tmp_path: Path) -> None:
-    """It was made, its host died, and the reply with it. No command has run, so nothing is lost but the sandbox."""
-    async with boxes(client, tmp_path) as (place, gated):
-        spec = await place.plan(box_task(), "writer")
-        answered = gated.gates["provision answered"]
-
-        def dies() -> Exception:
-            answered.failing = None
-            place.sandboxes.lose(spec.episode_id)
-            return SandboxUnreachable("the host died with the reply")
-
-        answered.failing = dies
-        await (await place.start(spec)).result()
-        result = await place.outcome(spec)
-        assert (result.end, result.score.completion) == (End.SUBMITTED, 1.0), result.reason
-        evidence = await evidence_of(place, spec)
-        assert said(evidence) == WHOLE
-        assert evidence.sandbox is not None
-        assert evidence.sandbox.facts.incarnation == 2
-        await assert_no_sandbox(place)
-
-
-async def test_a_host_that_loses_every_sandbox_ends_the_episode(client: Client, tmp_path: Path) -> None:
-    async with boxes(client, tmp_path) as (place, gated):
-        spec = await place.plan(box_task(), "writer")
-
-        def dies() -> Exception:
-            place.sandboxes.lose(spec.episode_id)
-            return SandboxUnreachable("the host died with the reply")
-
-        gated.gates["provision answered"].failing = dies
-        gated.gates["provision answered"].reached.clear()
-        await (await place.start(spec)).result()
-        result = await place.outcome(spec)
-        assert (result.end, result.validity) == (End.ENVIRONMENT_ERROR, Validity.ENVIRONMENT)
-
-
-async def test_lost_after_the_last_turn_says_nothing_about_the_policy(client: Client, tmp_path: Path) -> None:
-    async with boxes(client, tmp_path) as (place, gated):
-        gated.gates["seal"].shut()
-        spec = await place.plan(box_task(), "writer")
-        handle = await place.start(spec)
-        await gated.gates["seal"].reached.wait()
-        place.sandboxes.lose(spec.episode_id)
-        gated.gates["seal"].open()
-        await handle.result()
-        result = await place.outcome(spec)
-        assert (result.end, result.validity) == (End.ENVIRONMENT_ERROR, Validity.ENVIRONMENT)
-        await assert_no_sandbox(place)
-
-
-class GatedSandboxes:
-    """A port of sandboxes with a gate before each of its methods, and one behind."""
-
-    def __init__(self, sandboxes: Sandboxes) -> None:
-        self._sandboxes = sandboxes
-        self.gates: defaultdict[str, Gate] = defaultdict(Gate)
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._sandboxes, name)
-
-        async def gated(*arguments: object) -> object:
-            await self.gates[name].passing()
-            answer = await method(*arguments)
-            await self.gates[f"{name} answered"].passing()
-            return answer
-
-        return gated
-
-
-@asynccontextmanager
-async def boxes(client: Client, home: Path, **policies: Act) -> AsyncIterator[tuple[Arena, GatedSandboxes]]:
-    async with arena(client, {"writer": writer, "sleeper": sleeper, **policies}, home) as place:
-        gated = GatedSandboxes(place.sandboxes)
-        async with place.worker(parts=replace(place.parts, sandboxes=gated)):
-            yield place, gated
 
 
 async def test_cancelled_while_the_sandbox_is_being_made(client: Client, tmp_path: Path) -> None:

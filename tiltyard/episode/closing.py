@@ -51,7 +51,7 @@ class Closer:
         ended = await self._policies.close(episode_id)
         await self._journal.close(episode_id, request.lease.generation)
         turns = await self._journal.read(episode_id, request.lease.generation)
-        ending, sandbox = await self._close_sandbox(request, task)
+        ending, sandbox = await self._close_sandbox(request, task, turns)
         facts, drain = await self._close_world(request, task, Progress(task, turns).clocks)
         readings = read_in_flight(task, turns, facts, sandbox, episode_id)
         evidence = Evidence(
@@ -68,7 +68,9 @@ class Closer:
         unknown = sum(reading == "unknown" and in_world for reading, in_world in readings.values())
         return CloseReport(trace=name, unknown=unknown)
 
-    async def _close_sandbox(self, request: CloseRequest, task: Task) -> tuple[Ending, SandboxEvidence | None]:
+    async def _close_sandbox(
+        self, request: CloseRequest, task: Task, turns: Sequence[TurnRecord]
+    ) -> tuple[Ending, SandboxEvidence | None]:
         """How the episode ended, and the sandbox's evidence. Without it nothing can be said of the policy."""
         if request.sandbox is None or task.sandbox is None:
             return request.ending, None
@@ -77,6 +79,9 @@ class Closer:
         except SandboxLost as error:
             if request.ending.end in (End.CANCELLED, End.TERMINATED, End.ENVIRONMENT_ERROR):
                 return request.ending, None
+            kept = await self._sandboxes.kept(request.sandbox, task, turns)
+            if kept is not None:
+                return request.ending, kept
             return Ending.of(End.ENVIRONMENT_ERROR, f"lost before its files were collected: {error}"), None
 
     async def _close_world(self, request: CloseRequest, task: Task, clocks: Clocks) -> tuple[Facts, DrainReport]:

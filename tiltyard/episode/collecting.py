@@ -1,10 +1,15 @@
 """The end of a sandbox: settle, seal, drain, and what it leaves as evidence."""
 
+from collections.abc import Sequence
+
 from schemas.evidence import SandboxEvidence
-from schemas.sandbox import SandboxPlan, SandboxRef
+from schemas.journal import TurnRecord
+from schemas.sandbox import SandboxFacts, SandboxPlan, SandboxRef, Snapshot
+from schemas.task import Task
 from tiltyard.episode.delivery import Reconciler
+from tiltyard.episode.sandboxing import has_unsaved, last_checkpoint
 from tiltyard.ports import Objects, Sandboxes
-from tiltyard.sandbox.files import changes, digests, pack_snapshot, start_of
+from tiltyard.sandbox.files import changes, digests, pack_snapshot, start_of, unpack_snapshot
 
 
 class SandboxCloser:
@@ -23,11 +28,27 @@ class SandboxCloser:
         await reach(lambda: self._sandboxes.seal(sandbox))
         await reach(lambda: self._sandboxes.drain(sandbox))
         facts = await reach(lambda: self._sandboxes.facts(sandbox))
-        start = start_of(plan)
-        snapshot = await reach(lambda: self._sandboxes.snapshot(sandbox, digests(start)))
+        snapshot = await reach(lambda: self._sandboxes.snapshot(sandbox, digests(start_of(plan))))
+        return await self._evidence(plan, snapshot, facts)
+
+    async def kept(self, sandbox: SandboxRef, task: Task, turns: Sequence[TurnRecord]) -> SandboxEvidence | None:
+        """What a lost sandbox is judged by: its files as they were kept after the last turn.
+
+        ``None`` where they were not kept, where the task wants no restored files, and where it waits for background
+        work, which is lost. Without that wait, the seal could have come when the files were kept.
+        """
+        plan = task.sandbox
+        if plan is None or plan.on_loss != "restore" or plan.settle_s or has_unsaved(task, turns):
+            return None
+        saved = last_checkpoint(turns)
+        files = unpack_snapshot(await self._objects.get(saved.checkpoint)) if saved else start_of(plan)
+        facts = SandboxFacts(driver=sandbox.driver, incarnation=sandbox.incarnation)
+        return (await self._evidence(plan, files, facts)).model_copy(update={"lost": True})
+
+    async def _evidence(self, plan: SandboxPlan, files: Snapshot, facts: SandboxFacts) -> SandboxEvidence:
         return SandboxEvidence(
             facts=facts,
-            changes=changes(start, snapshot),
-            skipped=snapshot.skipped,
-            snapshot=await self._objects.put(pack_snapshot(snapshot)),
+            changes=changes(start_of(plan), files),
+            skipped=files.skipped,
+            snapshot=await self._objects.put(pack_snapshot(files)),
         )

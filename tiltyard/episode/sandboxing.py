@@ -1,5 +1,6 @@
 """The sandbox of an episode: provisioned, checkpointed at turn boundaries, made anew when it was lost."""
 
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
 
 from schemas.journal import TurnRecord
@@ -11,6 +12,7 @@ from tiltyard.episode.delivery import Reconciler
 from tiltyard.errors import SandboxUnavailable
 from tiltyard.ports import Journal, Objects, Sandboxes
 from tiltyard.sandbox.files import digests, merged, pack_snapshot, start_of, unpack_snapshot
+from tiltyard.sandbox.tools import is_command
 
 
 class Sandboxing:
@@ -82,6 +84,12 @@ class Sandboxing:
 def last_checkpoint(turns: Sequence[TurnRecord]) -> TurnRecord | None:
     """The newest turn after which the sandbox's files were kept."""
     return next((turn for turn in reversed(turns) if turn.checkpoint), None)
+
+
+def has_unsaved(task: Task, turns: Sequence[TurnRecord]) -> bool:
+    """Whether commands have run since the last checkpoint."""
+    since = itertools.takewhile(lambda turn: not turn.checkpoint, reversed(turns))
+    return any(is_command(task, call.tool) for turn in since for call in turn.decision.calls)
 
 
 class Checkpoints:

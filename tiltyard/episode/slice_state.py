@@ -1,6 +1,5 @@
 """What one slice knows while it runs, and what follows from it: endings, notices, reports."""
 
-import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +14,8 @@ from schemas.task import WAIT, Task
 from schemas.tool import ToolSpec
 from tiltyard.episode.gateway import Place
 from tiltyard.episode.progress import Progress
+from tiltyard.episode.sandboxing import has_unsaved
 from tiltyard.errors import SandboxLost
-from tiltyard.sandbox.tools import is_command
 
 
 @dataclass
@@ -71,18 +70,19 @@ def begun(request: SliceRequest, writer: Writer, task: Task, turns: Sequence[Tur
         began=time.monotonic(),
         noticed=request.noticed,
         answered=request.answered,
-        unsaved=_has_unsaved(task, turns),
+        unsaved=has_unsaved(task, turns),
     )
 
 
-def _has_unsaved(task: Task, turns: Sequence[TurnRecord]) -> bool:
-    """Whether commands have run since the last checkpoint: an earlier attempt may not have come to make one."""
-    since = itertools.takewhile(lambda turn: not turn.checkpoint, reversed(turns))
-    return any(is_command(task, call.tool) for turn in since for call in turn.decision.calls)
-
-
 def ending_of(now: SliceState) -> Ending | None:
-    """How the turns have ended, if they have. Deterministic budgets come first, so equal runs end equally."""
+    """How the turns have ended, if they have. Deterministic budgets come first, so equal runs end equally.
+
+    A policy that has not been told of a lost sandbox has ended nothing: what it gave up or submitted is gone.
+    """
+    exhausted = now.progress.exhausted()
+    if untold(now) is not None:
+        spent = exhausted or now.noticed
+        return Ending.of(End.ENVIRONMENT_ERROR, "the sandbox was lost, and no turn is left") if spent else None
     last = now.progress.last
     if last is not None and last.submit is not None:
         return Ending.of(End.SUBMITTED)
@@ -91,7 +91,6 @@ def ending_of(now: SliceState) -> Ending | None:
     why = now.progress.stalled()
     if why:
         return Ending.of(End.STALLED, why)
-    exhausted = now.progress.exhausted()
     if exhausted or now.noticed:
         return Ending.of(End.BUDGET_EXHAUSTED, exhausted or "wall time")
     return None
@@ -103,10 +102,14 @@ def notice(now: SliceState) -> str:
     if not notice and now.wall_left_s <= _last_turn_s(now.task):
         now.noticed = True
         notice = f"About {max(1, int(now.wall_left_s))} s are left: this is your last turn."
+    loss = untold(now)
+    return notice if loss is None else f"{told_of_loss(loss)} {notice}".strip()
+
+
+def untold(now: SliceState) -> Restored | None:
+    """The loss of a sandbox since which the policy has not been asked, if there is one."""
     restored = now.request.restored
-    if restored is not None and not now.added:
-        notice = f"{told_of_loss(restored)} {notice}".strip()
-    return notice
+    return restored if restored is not None and now.turns <= restored.turns else None
 
 
 def told_of_loss(restored: Restored) -> str:

@@ -78,21 +78,26 @@ class SliceRunner:
         turns = await self._journal.read(spec.episode_id, request.lease.generation)
         now = begun(request, writer, task, turns)
         try:
-            now.tools = await self._offered(task)
-            policy = await self._policies.open(spec.episode_id, spec, task)
-            now.began = time.monotonic()
-            report = await self._loop(now, policy)
-            if report.reason != "end":
-                await self._checkpoint(now)
+            report = await self._turns(now)
+            await self._checkpoint(now)
         except SandboxLost as error:
             report = lost(now, error)
         except (WorldUnreachable, SandboxUnreachable, DeliveryConflict, NotPristine) as error:
             report = ended(now, Ending.of(End.ENVIRONMENT_ERROR, str(error)))
-        except PolicyFailed as error:
-            report = ended(now, Ending.of(End.POLICY_ERROR, str(error)))
         if report.reason == "end":
             await self._policies.close(spec.episode_id)
         return report
+
+    async def _turns(self, now: SliceState) -> SliceReport:
+        """Turns until the workflow is needed. A failing policy ends them, and is judged by what it has done."""
+        spec = now.request.spec
+        try:
+            now.tools = await self._offered(now.task)
+            policy = await self._policies.open(spec.episode_id, spec, now.task)
+            now.began = time.monotonic()
+            return await self._loop(now, policy)
+        except PolicyFailed as error:
+            return ended(now, Ending.of(End.POLICY_ERROR, str(error)))
 
     async def _offered(self, task: Task) -> tuple[ToolSpec, ...]:
         tools = await self._gateway.tools(task)

@@ -1,0 +1,227 @@
+"""Sandboxes that are lost: the policy is told and goes on, or the episode ends so, as the task says."""
+
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from schemas.decision import Decision
+from schemas.episode import End, EpisodeSpec, Validity
+from schemas.start import Tuning
+from schemas.task import Limits
+from schemas.view import View
+from tests.workflow.arena import QUICK, Arena, Handle, arena, calls, until
+from tests.workflow.boxes import (
+    ONE_TURN,
+    UNSLICED,
+    WHOLE,
+    GatedSandboxes,
+    assert_no_sandbox,
+    box_task,
+    boxes,
+    evidence_of,
+    said,
+    sleeper,
+)
+from tiltyard.errors import SandboxUnreachable
+from workflows.episode import EpisodeWorkflow
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["with a checkpoint", "before any checkpoint"])
+async def test_a_lost_sandbox_is_restored_and_the_policy_is_told(
+    client: Client, tmp_path: Path, kept: bool
+) -> None:
+    """It is lost in the middle of the second command; what the first wrote survives where it was checkpointed."""
+    async with arena(client, {"sleeper": sleeper}, tmp_path) as place, place.worker():
+        spec = await place.plan(box_task(), "sleeper")
+        handle = await place.start(spec, ONE_TURN if kept else QUICK.model_copy(update={"slice_s": 30}))
+        await _lose_in_command(place, spec, 1)
+        await handle.result()
+        evidence = await evidence_of(place, spec)
+        assert evidence.turns[1].observations is not None
+        (shown,) = evidence.turns[1].observations
+        assert shown.code == "sandbox_lost"
+        assert ("after turn 0" if kept else "before the first turn") in shown.message
+        assert evidence.sandbox is not None
+        assert evidence.sandbox.facts.incarnation == 2
+        assert [one.path for one in evidence.sandbox.changes] == (["one.txt"] if kept else [])
+        result = await place.outcome(spec)
+        assert (result.end, result.validity) == (End.SUBMITTED, Validity.VALID)
+        assert set(place.sandboxes.executions.values()) == {1}, "what was in flight is never run again"
+        await assert_no_sandbox(place)
+
+
+async def _lose_in_command(place: Arena, spec: EpisodeSpec, turn: int) -> None:
+    """Wait until the turn's command is in the sandbox, then lose the sandbox."""
+    await until(lambda: any(op.endswith(f"/{turn}/0") for op in place.sandboxes.executions))
+    place.sandboxes.lose(spec.episode_id)
+
+
+async def test_a_task_may_rather_end_than_go_on_in_a_restored_sandbox(client: Client, tmp_path: Path) -> None:
+    async with arena(client, {"sleeper": sleeper}, tmp_path) as place, place.worker():
+        spec = await place.plan(box_task(on_loss="environment_error"), "sleeper")
+        handle = await place.start(spec)
+        await _lose_in_command(place, spec, 1)
+        await handle.result()
+        result = await place.outcome(spec)
+        assert (result.end, result.validity) == (End.ENVIRONMENT_ERROR, Validity.ENVIRONMENT)
+        await assert_no_sandbox(place)
+
+
+async def test_a_sandbox_lost_between_two_turns_is_told_by_a_notice(client: Client, tmp_path: Path) -> None:
+    notices: list[str] = []
+
+    def reader(view: View) -> Decision:
+        notices.append(view.notice)
+        return calls("shell", command="cat notes.txt") if view.turn < 2 else Decision(submit={"done": True})
+
+    async with boxes(client, tmp_path, reader=reader) as (place, gated):
+        gated.gates["snapshot"].shut()
+        spec = await place.plan(box_task(), "reader")
+        handle = await place.start(spec, ONE_TURN)
+        await gated.gates["snapshot"].reached.wait()
+        place.sandboxes.lose(spec.episode_id)
+        gated.gates["snapshot"].open()
+        await handle.result()
+        assert said(await evidence_of(place, spec)) == ["start\n", "start\n"]
+        assert ["before the first turn" in notice for notice in notices] == [False, True, False]
+
+
+async def test_a_sandbox_lost_at_a_question_is_told_when_the_policy_is_next_asked(
+    client: Client, tmp_path: Path
+) -> None:
+    """The slice that begins with the new sandbox asks the person, not the policy: the notice must outlast it."""
+    notices: list[str] = []
+
+    def asker(view: View) -> Decision:
+        notices.append(view.notice)
+        plan = (calls("shell", command="cat notes.txt"), Decision(ask="May I?"))
+        return plan[view.turn] if view.turn < len(plan) else Decision(submit={"done": True})
+
+    async with boxes(client, tmp_path, asker=asker) as (place, gated):
+        gated.gates["snapshot"].shut()
+        spec = await place.plan(box_task(), "asker")
+        handle = await place.start(spec, QUICK.model_copy(update={"slice_s": 30}))
+        await gated.gates["snapshot"].reached.wait()
+        place.sandboxes.lose(spec.episode_id)
+        gated.gates["snapshot"].open()
+        await until(lambda: _asks(handle))
+        await place.ground.answer(spec.episode_id, "yes")
+        await handle.result()
+        assert ["was lost" in notice for notice in notices] == [False, False, True]
+
+
+async def _asks(handle: Handle) -> bool:
+    return bool((await handle.query(EpisodeWorkflow.status)).question)
+
+
+async def test_a_sandbox_lost_before_its_episode_heard_of_it_is_made_anew(client: Client, tmp_path: Path) -> None:
+    """It was made, its host died, and the reply with it. No command has run, so nothing is lost but the sandbox."""
+    async with boxes(client, tmp_path) as (place, gated):
+        spec = await place.plan(box_task(), "writer")
+        answered = gated.gates["provision answered"]
+
+        def dies() -> Exception:
+            answered.failing = None
+            place.sandboxes.lose(spec.episode_id)
+            return SandboxUnreachable("the host died with the reply")
+
+        answered.failing = dies
+        await (await place.start(spec)).result()
+        result = await place.outcome(spec)
+        assert (result.end, result.score.completion) == (End.SUBMITTED, 1.0), result.reason
+        evidence = await evidence_of(place, spec)
+        assert said(evidence) == WHOLE
+        assert evidence.sandbox is not None
+        assert evidence.sandbox.facts.incarnation == 2
+        await assert_no_sandbox(place)
+
+
+async def test_a_host_that_loses_every_sandbox_ends_the_episode(client: Client, tmp_path: Path) -> None:
+    async with boxes(client, tmp_path) as (place, gated):
+        spec = await place.plan(box_task(), "writer")
+
+        def dies() -> Exception:
+            place.sandboxes.lose(spec.episode_id)
+            return SandboxUnreachable("the host died with the reply")
+
+        gated.gates["provision answered"].failing = dies
+        gated.gates["provision answered"].reached.clear()
+        await (await place.start(spec)).result()
+        result = await place.outcome(spec)
+        assert (result.end, result.validity) == (End.ENVIRONMENT_ERROR, Validity.ENVIRONMENT)
+
+
+async def _lose_at(
+    place: Arena, gated: GatedSandboxes, step: str, spec: EpisodeSpec, tuning: Tuning = QUICK
+) -> None:
+    """Run the episode, and lose its sandbox just before ``step``."""
+    gated.gates[step].shut()
+    gated.gates[step].reached.clear()
+    handle = await place.start(spec, tuning)
+    await gated.gates[step].reached.wait()
+    place.sandboxes.lose(spec.episode_id)
+    gated.gates[step].open()
+    await handle.result()
+    await assert_no_sandbox(place)
+
+
+@pytest.mark.parametrize("step", ["seal", "drain", "snapshot answered"])
+async def test_lost_after_the_last_turn_is_judged_by_what_was_kept_after_it(
+    client: Client, tmp_path: Path, step: str
+) -> None:
+    async with boxes(client, tmp_path) as (place, gated):
+        quiet = await place.run(box_task(), "writer")
+        spec = await place.plan(box_task(), "writer")
+        await _lose_at(place, gated, step, spec)
+        result = await place.outcome(spec)
+        assert (result.end, result.validity, result.score) == (End.SUBMITTED, Validity.VALID, quiet.score)
+        assert result.digests == quiet.digests
+        evidence = await evidence_of(place, spec)
+        assert evidence.sandbox is not None
+        assert evidence.sandbox.lost
+        assert [(one.path, one.change) for one in evidence.sandbox.changes] == [("notes.txt", "updated")]
+
+
+@pytest.mark.parametrize("plan", [{"on_loss": "environment_error"}, {"settle_s": 0.01}], ids=str)
+async def test_lost_after_the_last_turn_says_nothing_about_the_policy(
+    client: Client, tmp_path: Path, plan: dict[str, object]
+) -> None:
+    """A task that waits for background work counts it, and it is gone."""
+    async with boxes(client, tmp_path) as (place, gated):
+        spec = await place.plan(box_task(**plan), "writer")
+        await _lose_at(place, gated, "seal", spec)
+        result = await place.outcome(spec)
+        assert (result.end, result.validity) == (End.ENVIRONMENT_ERROR, Validity.ENVIRONMENT)
+
+
+async def test_lost_before_the_last_turn_was_kept_is_told_and_the_policy_goes_on(
+    client: Client, tmp_path: Path
+) -> None:
+    """It has submitted work that is gone: that must not be what it is judged by."""
+    notices: list[str] = []
+
+    def worker(view: View) -> Decision:
+        notices.append(view.notice)
+        redo = view.turn == 0 or "was lost" in view.notice
+        return calls("shell", command="echo work > work.txt") if redo else Decision(submit={"done": True})
+
+    async with boxes(client, tmp_path, worker=worker) as (place, gated):
+        spec = await place.plan(box_task(), "worker")
+        await _lose_at(place, gated, "snapshot", spec, UNSLICED)
+        result = await place.outcome(spec)
+        assert (result.end, result.validity, result.score.completion) == (End.SUBMITTED, Validity.VALID, 1.0)
+        assert ["was lost" in notice for notice in notices] == [False, False, True, False]
+        evidence = await evidence_of(place, spec)
+        assert evidence.sandbox is not None
+        assert [one.path for one in evidence.sandbox.changes] == ["work.txt"]
+
+
+async def test_lost_before_the_last_turn_was_kept_and_no_turn_left(client: Client, tmp_path: Path) -> None:
+    async with boxes(client, tmp_path) as (place, gated):
+        task = box_task().model_copy(update={"limits": Limits(turns=4)})
+        spec = await place.plan(task, "writer")
+        await _lose_at(place, gated, "snapshot", spec, UNSLICED)
+        result = await place.outcome(spec)
+        assert (result.end, result.validity) == (End.ENVIRONMENT_ERROR, Validity.ENVIRONMENT)
+        assert "no turn is left" in result.reason
