@@ -29,12 +29,17 @@ class Chaos:
     dice: random.Random
     pause_s: tuple[float, float]
     kills: Counter[str] = field(default_factory=Counter)
+    hosts: set[int] = field(default_factory=set)
+    """Process ids of the sandbox hosts that there were."""
 
     async def reign(self) -> None:
         """Kill one or two processes, wait until all are back, let them work for a moment, and again."""
         while True:
             await until(lambda: self._state().phase == "ready" and not self._down())
             await asyncio.sleep(self.dice.uniform(*self.pause_s))
+            self.hosts |= {
+                one.process.pid for one in self._state().processes if one.name == "sandboxes" and one.process
+            }
             for victim in self.dice.sample(self._state().processes, self.dice.choice((1, 1, 2))):
                 if victim.process is not None:
                     with suppress(ProcessLookupError):

@@ -13,6 +13,7 @@ import pytest
 
 from infra.local.databases import namespaces
 from infra.sandboxes.boxed import mark_of
+from infra.sandboxes.cgroups import candidates
 from infra.sandboxes.client import HostClient
 from infra.sandboxes.records import folder_of
 from schemas.base import JsonObject, sha256
@@ -80,12 +81,14 @@ async def wreak(home: Path, monkeypatch: pytest.MonkeyPatch, episodes: int, seed
             assert len(results) == episodes, "every trial has an outcome (I6)"
             spoilt = Counter(one.reason[:60] for one in results if one.end is End.ENVIRONMENT_ERROR)
             print(f"environment errors: {dict(spoilt)}")
+            assert not spoilt, "whatever was killed, no episode is spoilt by it"
             whole = sum(one.end is End.SUBMITTED and one.score.completion == 1 for one in results)
             assert whole >= episodes * 0.6, results[0].reason
             await until(lambda: _nothing_held(sandboxes, settings), 60)
             assert processes(settings, results) == [], "no process outlives its episode"
             assert folders(settings) == []
             assert mounted() == mounts
+            assert groups(chaos.hosts) == [], "no control group of any host is left"
             for number, result in enumerate(results):
                 await assert_met_nobody(ground, number, result)
 
@@ -135,6 +138,13 @@ async def assert_met_nobody(ground: Ground, number: int, result: EpisodeResult) 
 
 def mounted() -> Sequence[str]:
     return sorted(line.split(" - ")[1] for line in Path("/proc/self/mountinfo").read_text().splitlines())
+
+
+def groups(hosts: Collection[int]) -> list[str]:
+    """Control groups that one of these hosts has made."""
+    cgroup, mountinfo = (Path(f"/proc/self/{name}").read_text() for name in ("cgroup", "mountinfo"))
+    found = {group for place in candidates(cgroup, mountinfo) for group in place.folder.glob("tiltyard.*")}
+    return [group.name for group in found if int(group.name.split(".")[1]) in hosts]
 
 
 def folders(settings: Settings) -> list[str]:
