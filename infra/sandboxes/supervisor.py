@@ -323,11 +323,15 @@ class Reach:
 
 
 def kill_session(leader: int) -> None:
-    """Kill a session. Its number is its own for as long as its leader has not been waited for."""
-    try:
-        os.killpg(leader, _signal.SIGKILL)
-    except OSError:
-        pass
+    """Kill a session. Its number is its own for as long as its leader has not been waited for.
+
+    One that was stopped before it made its session is in ours still: so it is killed by itself too.
+    """
+    for kill in (os.killpg, os.kill):
+        try:
+            kill(leader, _signal.SIGKILL)
+        except OSError:
+            pass
     for _ in range(SESSION_LOOKS):
         found = [process for process in look_at_all() if process.session == leader]
         if not found:

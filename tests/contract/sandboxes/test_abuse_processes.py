@@ -110,6 +110,26 @@ async def test_all_are_killed_by_an_agent_but_the_supervisor(yard: Yard) -> None
         await works(box)
 
 
+async def test_one_who_stops_every_other_the_moment_it_is_born_stops_no_timeout(yard: Yard) -> None:
+    stopper = b"""
+import os, signal
+open("ready", "w").close()
+while True:
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) not in (1, os.getpid()):
+            try: os.kill(int(name), signal.SIGSTOP)
+            except OSError: pass
+"""
+    async with yard.sandbox() as box:
+        await box.put("stopper.py", stopper)
+        await box.sh("(setsid python3 stopper.py >/dev/null 2>&1 &)")
+        await box.appears("ready")
+        for _ in range(3):
+            ended = await box.sh("exec sleep 1000", timeout_s=0.5)
+            assert (ended.timed_out, ended.signal) == (True, "SIGKILL")
+        assert (await drained(box)).empty
+
+
 async def test_nobody_looks_into_the_supervisor(yard: Yard) -> None:
     attempts = """
 PTRACE_ATTACH, PTRACE_SEIZE = 16, 0x4206

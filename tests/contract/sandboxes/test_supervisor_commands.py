@@ -214,6 +214,13 @@ async def test_the_order_bounds_the_time_of_a_command(tmp_path: Path) -> None:
         assert (await den.sh("sleep 1000", timeout_s=1000)).timed_out
 
 
+async def test_a_timeout_ends_one_that_was_stopped_before_it_had_its_session(tmp_path: Path) -> None:
+    stopped = "        os.kill(os.getpid(), _signal.SIGSTOP)\n        os.setsid()\n"
+    async with supervised(tmp_path, changed("        os.setsid()\n", stopped, tmp_path)) as den:
+        result = await asyncio.wait_for(den.sh("echo said", timeout_s=0.2), 20)
+        assert (result.timed_out, result.signal, result.stdout.text) == (True, "SIGKILL", "")
+
+
 async def test_signals_have_the_names_that_people_use(tmp_path: Path) -> None:
     async with supervised(tmp_path) as den:
         for name in ("ABRT", "BUS", "HUP", "PIPE", "SEGV", "TERM", "USR1"):
