@@ -1,4 +1,7 @@
-"""Calling the command line as a user does: a process, its two streams and its exit code."""
+"""Calling the command line as a user does: a process, its two streams and its exit code.
+
+Most calls are forks of a process that has imported the program; ``start`` starts the program itself.
+"""
 
 import json
 import os
@@ -7,6 +10,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.e2e.cli.forks import call
 
 PROGRAM = Path(sys.executable).parent / "tiltyard"
 
@@ -40,16 +45,7 @@ class Cli:
 
     def __call__(self, *arguments: str, code: int | None = 0) -> Said:
         """Run a command; ``code`` is the exit code that it must end with (``None``: any)."""
-        done = subprocess.run(
-            [str(PROGRAM), *arguments],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=150,
-        )
-        said = Said(done.returncode, done.stdout, done.stderr)
+        said = Said(*call([str(PROGRAM), *arguments], self.folder, self.environment, timeout_s=150))
         assert code is None or said.code == code, f"{arguments}: {said}"
         return said
 

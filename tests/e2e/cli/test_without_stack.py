@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from ops.cli.main import COMMANDS
-from tests.e2e.cli.cli_calls import PROGRAM, Cli
+from tests.e2e.cli.cli_calls import PROGRAM, Cli, Said
 
 TASK = "replacement/reply-lost/1"
 HEAVY = ("pydantic", "temporalio", "grpc", "sqlalchemy", "rich", "jinja2", "yaml")
@@ -54,6 +54,14 @@ def test_starts_nothing_and_prints_text_or_objects(cli: Cli, command: tuple[str,
     assert bool(text.out) is (command != ("logs",))
     assert all(isinstance(one, dict) for one in cli(*command, "--json").objects)
     assert not cli.home.exists(), "the data folder is made by the stack alone"
+
+
+@pytest.mark.parametrize("command", [("worlds", "list"), ("run", TASK), ("doctor", "--home", "file")], ids=" ".join)
+def test_the_program_itself_does_what_its_forks_do(cli: Cli, command: tuple[str, ...]) -> None:
+    (cli.folder / "file").touch()
+    with cli.start(*command) as running:
+        out, err = running.communicate(timeout=150)
+    assert cli(*command, code=running.returncode) == Said(running.returncode, out, err)
 
 
 def test_tasks_list_gives_the_fields_that_scripts_rely_on(cli: Cli) -> None:
