@@ -4,10 +4,6 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from alembic.script import ScriptDirectory
-
-from infra.stores.database import MIGRATIONS
-
 
 def damage(file: Path) -> str:
     """What keeps a database from being read, or nothing; also of one that others made."""
@@ -31,6 +27,10 @@ def database_problem(file: Path) -> str:
             found = [name for (name,) in database.execute("SELECT version_num FROM alembic_version")]
     except sqlite3.DatabaseError as error:
         return f"{file} cannot be read: {error}"
+    from alembic.script import ScriptDirectory  # slow to import, and most commands only count
+
+    from infra.stores.database import MIGRATIONS
+
     known = {one.revision for one in ScriptDirectory(str(MIGRATIONS)).walk_revisions()}
     strange = [name for name in found if name not in known]
     return f"{file} was made by a newer version of Tiltyard (revision {strange[0]})" if strange else ""

@@ -18,6 +18,7 @@ from pathlib import Path
 from ops.cli.main import COMMANDS
 
 USED_LATER = (
+    "alembic.script",
     "infra.local.databases",
     "infra.local.logs",
     "infra.local.stack",
