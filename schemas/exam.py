@@ -36,10 +36,11 @@ class TestRun(Model):
 
     @property
     def passed(self) -> bool:
-        """Whether each expected test was reported once and passed, nothing else was, and the run finished."""
+        """Whether each expected test was reported once and passed, nothing else, and the run ended well."""
         told = [report.test for report in self.reports]
         return (
             self.finished
+            and self.exit_code == 0
             and not self.patched
             and sorted(told) == sorted(self.expected)
             and all(report.outcome == "passed" for report in self.reports)

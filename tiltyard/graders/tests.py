@@ -40,6 +40,8 @@ def failings(run: TestRun) -> Iterator[str]:
     yield from _some("parts of the test framework were changed", run.patched)
     if not run.finished:
         yield f"the run ended early: {_end(run)}"
+    elif run.exit_code != 0 and not failed:
+        yield f"no test was reported as failed, and the run says otherwise: {_end(run)}"
 
 
 def _some(what: str, names: tuple[str, ...] | list[str]) -> Iterator[str]:

@@ -88,6 +88,8 @@ def variant(**update: Any) -> Run:
         (variant(reports=(*PASSED.reports, Report(test="x.Y.z", outcome="passed"))), "no tests of the task", []),
         (variant(reports=(*PASSED.reports, PASSED.reports[0])), "more than once", []),
         (variant(patched=("unittest.TestCase.run",)), "test framework", ["framework_patched"]),
+        (variant(exit_code=1), "the run says otherwise: exit code 1", ["forged_reports"]),
+        (variant(exit_code=None, signal="SIGKILL"), "the run says otherwise: signal SIGKILL", []),
         (variant(finished=False), "ended early: exit code 0", ["forged_exit"]),
         (variant(finished=False, exit_code=3), "ended early: exit code 3", []),
         (variant(finished=False, exit_code=None, signal="SIGKILL"), "ended early: signal SIGKILL", []),
