@@ -231,14 +231,15 @@ class WriteResult(Model):
     size: int
 
 
-class SandboxReply(Model):
-    """The recorded outcome of a request: one of the results, or why not.
+ReplyCode = Literal["not_found", "not_a_file", "bad_path", "no_space", "denied", "cannot_start"]
+"""Why a request was not done. One that comes after the seal has no reply: ``LateWrite`` is raised."""
 
-    Codes: ``not_found``, ``not_a_file``, ``bad_path``, ``no_space``, ``denied``, ``cannot_start``, ``sealed``.
-    """
+
+class SandboxReply(Model):
+    """The recorded outcome of a request: one of the results, or why not; then there is a ``code``."""
 
     op_id: str
-    code: str = ""
+    code: ReplyCode | Literal[""] = ""
     message: str = ""
     exec: ExecResult | None = None
     read: ReadResult | None = None

@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Mapping
 
 from schemas.base import sha256
-from schemas.sandbox import FileEntry, Snapshot, folders_of, work_path
+from schemas.sandbox import FileEntry, ReplyCode, Snapshot, folders_of, work_path
 from tiltyard.errors import BadInput
 
 __all__ = ["FileRefused", "MemoryFiles"]
 
 
 class FileRefused(Exception):
-    """A file operation that cannot be: ``code`` is one of ``SandboxReply``, ``reason`` the system's own words."""
+    """A file operation that cannot be; ``reason`` is in the system's own words."""
 
-    def __init__(self, code: str, reason: str) -> None:
+    def __init__(self, code: ReplyCode, reason: str) -> None:
         super().__init__(code, reason)
         self.code, self.reason = code, reason
 
@@ -119,5 +119,5 @@ class MemoryFiles:
         if found is None and path and missing_too:
             raise FileRefused("not_found", "No such file or directory")
         if found is not None and found.kind != "directory":
-            code = "bad_path" if found.kind == "link" else "not_a_file"
+            code: ReplyCode = "bad_path" if found.kind == "link" else "not_a_file"
             raise FileRefused(code, "Not a directory")
