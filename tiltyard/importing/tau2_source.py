@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 
 from schemas.base import JsonObject, JsonValue, canonical
 from tiltyard.errors import BadInput
+from tiltyard.regular_files import open_regular
+from tiltyard.single_keys import repeated
 
 TASKS, POLICY, DATA = "tasks.json", "policy.md", "db.json"
 
@@ -98,7 +100,7 @@ def read_source(folder: Path) -> Source:
     """The folder's tasks and policy. Raises ``BadInput`` that names the file, the place in it and the fix."""
     data = folder / DATA
     if not data.is_file():
-        raise _missing(data, "there is no such file")
+        raise _missing(data, "it is no regular file" if data.exists() else "there is no such file")
     policy = _bytes_of(folder / POLICY, MAX_POLICY_BYTES)
     try:
         text = policy.decode().strip()
@@ -108,6 +110,8 @@ def read_source(folder: Path) -> Source:
 
 
 def _tasks(data: bytes) -> tuple[SourceTask, ...]:
+    if twice := repeated(data):
+        raise BadInput(twice, field=TASKS, fix="remove one of them")
     try:
         tasks = _TASKS.validate_json(data)
     except ValidationError as error:
@@ -146,7 +150,7 @@ def place(*parts: str | int) -> str:
 
 def _bytes_of(path: Path, limit: int) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(limit + 1)
     except OSError as error:
         raise _missing(path, error.strerror or "it cannot be opened") from error

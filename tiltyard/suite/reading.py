@@ -7,7 +7,7 @@ keys, anchors, tags and anything that JSON cannot hold are refused, each with it
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +15,8 @@ import yaml
 
 from schemas.base import JsonObject, JsonValue
 from tiltyard.errors import BadTask
+from tiltyard.regular_files import open_regular
+from tiltyard.single_keys import once
 
 MAX_FILE_BYTES = 512 * 1024
 """Size limit of one task file that a person writes."""
@@ -93,9 +95,7 @@ def read_yaml(path: Path, name: str) -> JsonObject:
 def read_json(path: Path, name: str) -> JsonObject:
     """The object that a file holds. Raises ``BadTask`` with the file's ``name``; no key may stand there twice."""
     try:
-        value = json.loads(
-            _bytes_of(path, name, MAX_JSON_BYTES), object_pairs_hook=_once, parse_constant=_no_number
-        )
+        value = json.loads(_bytes_of(path, name, MAX_JSON_BYTES), object_pairs_hook=once, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise BadTask(f"is not JSON: {error}", field=name, fix="have it made again") from None
     if not isinstance(value, dict):
@@ -109,21 +109,13 @@ READERS: Mapping[str, Callable[[Path, str], JsonObject]] = {".yaml": read_yaml, 
 
 def _bytes_of(path: Path, name: str, limit: int) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(limit + 1)
     except OSError as error:
         raise BadTask(f"cannot be read: {error.strerror}", field=name) from error
     if len(data) > limit:
         raise BadTask(f"is over {limit // 1024} KiB", field=name, fix="split it into several families")
     return data
-
-
-def _once(pairs: Sequence[tuple[str, JsonValue]]) -> JsonObject:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} stands here twice")
-    return made
 
 
 def _no_number(name: str) -> None:

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from schemas.verify import Case, CaseStep
 from tiltyard.errors import BadInput
+from tiltyard.single_keys import repeated
 from tiltyard.worlds.kit import Tool
 
 FORMAT = "a case has id, steps (tool, arguments, ok, result) and changed"
@@ -15,7 +16,8 @@ FORMAT = "a case has id, steps (tool, arguments, ok, result) and changed"
 def read_cases(path: Path, tools: Mapping[str, Tool]) -> tuple[Case, ...]:
     """The cases of a file; ``tools`` are those that a step may call.
 
-    Raises ``BadInput`` naming line and field: a case that passes because it was misspelt shows nothing.
+    Raises ``BadInput`` naming line and field: a case that passes because it was misspelt, or that is counted
+    twice, shows nothing.
     """
     try:
         lines = path.read_bytes().splitlines()
@@ -26,7 +28,15 @@ def read_cases(path: Path, tools: Mapping[str, Tool]) -> tuple[Case, ...]:
     cases = tuple(_case(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
     if not cases:
         raise BadInput(f"{path} holds no cases", field="cases", fix="put one JSON object on each line")
+    first_at: dict[str, int] = {}
     for case in cases:
+        first = first_at.setdefault(case.id, case.line)
+        if first != case.line:
+            raise BadInput(
+                f"{case.id!r} is also the id of line {first}",
+                field=_place(path, case.line, "id"),
+                fix="remove one of the cases, or rename it",
+            )
         for index, step in enumerate(case.steps):
             for field, problem in _problems(step, tools):
                 raise BadInput(problem, field=_place(path, case.line, f"steps.{index}.{field}"), fix=FORMAT)
@@ -41,6 +51,8 @@ def _problems(step: CaseStep, tools: Mapping[str, Tool]) -> Iterator[tuple[str, 
 
 
 def _case(path: Path, number: int, line: bytes) -> Case:
+    if twice := repeated(line):
+        raise BadInput(twice, field=_place(path, number, ""), fix=FORMAT)
     try:
         return Case.model_validate_json(line).model_copy(update={"line": number})
     except ValidationError as error:

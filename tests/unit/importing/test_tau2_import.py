@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -291,6 +293,7 @@ def bad(edit: Any) -> str:
             "tasks.json: 0",
             "JSON text",
         ),
+        ('[{"id": "a", "id": "b"}]', "tasks.json", "'id' stands here twice"),
         (json.dumps([task("A b"), task("a-b")]), "tasks.json: 1.id", "'a-b' again"),
         (json.dumps([task("a"), task("b"), task("a")]), "tasks.json: 2.id", "id of task 0"),
     ],
@@ -308,6 +311,27 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadInput, match="cannot read") as error:
         import_tau2(tmp_path, worlds())
     assert (error.value.field, error.value.fix) == (name, "name a folder with db.json, tasks.json and policy.md")
+
+
+@pytest.mark.parametrize("name", ["db.json", "tasks.json", "policy.md"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
+def test_what_is_no_file_is_never_waited_for(tmp_path: Path, name: str, make: Callable[[Path], None]) -> None:
+    place = write_folder(tmp_path, all_kinds()) / name
+    place.unlink()
+    make(place)
+    with pytest.raises(BadInput, match="no regular file") as error:
+        import_tau2(tmp_path, worlds())
+    assert error.value.field == name
+
+
+def test_data_in_which_a_key_stands_twice_is_refused(tmp_path: Path) -> None:
+    """Of two orders with one number, one would be gone unseen."""
+    folder = write_folder(tmp_path, all_kinds())
+    text = (folder / "db.json").read_text()
+    (folder / "db.json").write_text('{"users": {}, ' + text[1:])
+    with pytest.raises(BadInput, match="'users' stands here twice") as error:
+        import_tau2(folder, worlds())
+    assert error.value.field == "db.json"
 
 
 def test_bad_data_and_a_bad_policy_are_named(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Verifying a world: a right one passes, each kind of wrong one is caught, bad cases are named."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -202,6 +203,9 @@ GOOD = json.dumps({"id": "a", "steps": [], "changed": {}})
         ("{", "cases.jsonl line 1"),
         ("[]", "cases.jsonl line 1"),
         (f"{GOOD}\n\n{{}}", "cases.jsonl line 3: id"),
+        (f"{GOOD}\n\n{GOOD}", "cases.jsonl line 3: id"),
+        ('{"id": "a", "id": "b", "steps": [], "changed": {}}', "cases.jsonl line 1"),
+        ('{"id": "a", "steps": [], "changed": {"orders": {"#1": {}, "#1": {}}}}', "cases.jsonl line 1"),
         ('{"id": "a", "steps": 3, "changed": {}}', "cases.jsonl line 1: steps"),
         ('{"id": "a", "changed": {}}', "cases.jsonl line 1: steps"),
         ('{"id": "a", "steps": []}', "cases.jsonl line 1: changed"),
@@ -225,6 +229,22 @@ def test_bad_cases_are_named_by_line_and_field(tmp_path: Path, text: str, field:
         read_cases(path, WORLD.tools)
     assert error.value.field.endswith(field)
     assert error.value.fix
+
+
+def test_a_case_that_is_there_twice_is_named_with_both_lines(tmp_path: Path) -> None:
+    """However often it is counted, it shows one thing."""
+    path = tmp_path / "cases.jsonl"
+    path.write_text("\n".join([GOOD, GOOD.replace('"a"', '"b"'), GOOD]))
+    with pytest.raises(BadInput, match="'a' is also the id of line 1") as error:
+        read_cases(path, WORLD.tools)
+    assert error.value.field == "cases.jsonl line 3: id"
+
+
+def test_data_that_are_no_file_are_never_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "db.json")
+    (tmp_path / "cases.jsonl").write_text(GOOD)
+    with pytest.raises(BadInput, match="no regular file"):
+        run_verify("retail", tmp_path, tmp_path / "cases.jsonl")
 
 
 def test_missing_files_and_unknown_worlds_are_named(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Suites of several places, files that a program writes, and tasks that do not count."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,14 @@ def test_a_bad_field_of_a_json_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadTask) as error:
         load_suite(place(tmp_path, fields)).task("retail/found/a")
     assert error.value.field == "retail/found.json: variant a: vars"
+
+
+def test_a_task_file_that_is_a_pipe_is_never_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "retail").mkdir()
+    os.mkfifo(tmp_path / "retail" / "found.yaml")
+    with pytest.raises(BadTask, match="no regular file") as error:
+        load_suite(tmp_path).task("retail/found/a")
+    assert error.value.field == "retail/found.yaml"
 
 
 def test_one_family_in_two_files_is_refused(tmp_path: Path) -> None:

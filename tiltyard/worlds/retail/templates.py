@@ -7,6 +7,8 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from schemas.base import JsonObject
+from tiltyard.regular_files import open_regular
+from tiltyard.single_keys import repeated
 from tiltyard.worlds.kit import BadInput, Template
 from tiltyard.worlds.retail.catalogue import CATALOGUE
 from tiltyard.worlds.retail.entities import ORDERS, PRODUCTS, USERS, Order, Product, User
@@ -64,7 +66,11 @@ def template(name: str, params: JsonObject) -> Template:
 def loaded(path: Path) -> Shop:
     """The shop in a file. Raises ``BadInput`` when it is missing, not a shop, or contradicts itself."""
     try:
-        shop = Shop.model_validate_json(path.read_bytes())
+        with open_regular(path) as file:
+            data = file.read()
+        if twice := repeated(data):
+            raise BadInput(f"{path}: {twice}", field="template.params.path", fix="mend the file")
+        shop = Shop.model_validate_json(data)
     except OSError as error:
         raise BadInput(
             f"cannot read {path}: {error.strerror}", field="template.params.path", fix="name a shop's db.json"
