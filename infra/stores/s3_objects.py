@@ -17,6 +17,7 @@ from urllib3 import PoolManager, Timeout
 
 from infra.stores.objects import layout, verified
 from infra.stores.s3_failures import MISSING, told
+from infra.stores.s3_limit import LEAST_BYTES_S, Limit, limit_requests, limited
 from infra.stores.s3_place import ENDPOINT, S3Place
 from schemas.base import sha256
 from tiltyard.errors import BadInput, ObjectsUnreachable
@@ -32,12 +33,15 @@ CONNECT = timedelta(seconds=3)
 """How long a connection may take to be made."""
 
 SILENCE = timedelta(seconds=30)
-"""How long the service may say nothing on a connection: it may be writing a large object to its disks."""
+"""How long the service may say nothing on a connection: it may be writing a large object to its disks.
+
+So long a whole request may take, and longer by what it carries at ``LEAST_BYTES_S``."""
 
 LIMIT_BYTES = 512 * 1024 * 1024
 """The largest object: it is in memory as a whole, and one request must carry it."""
 
 _LEAST_PART_BYTES = 5 * 1024 * 1024
+_PIECE_BYTES = 64 * 1024
 
 
 class S3Objects:
@@ -60,11 +64,14 @@ class S3Objects:
         limit_bytes: int = LIMIT_BYTES,
     ) -> None:
         self._place, self._patience, self._limit_bytes = place, patience, limit_bytes
-        self._http = PoolManager(
-            timeout=Timeout(connect=CONNECT.total_seconds(), read=silence.total_seconds()),
-            retries=False,  # we count and wait ourselves
-            maxsize=THREADS,
-            cert_reqs="CERT_REQUIRED",
+        self._silence_s = silence.total_seconds()
+        self._http = limit_requests(
+            PoolManager(
+                timeout=Timeout(connect=CONNECT.total_seconds(), read=self._silence_s),
+                retries=False,  # we count and wait ourselves
+                maxsize=THREADS,
+                cert_reqs="CERT_REQUIRED",
+            )
         )
         self._client = _client(place, self._http)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="s3")
@@ -78,30 +85,33 @@ class S3Objects:
         if len(data) > self._limit_bytes:
             raise BadInput(f"{len(data)} bytes are too many (limit {self._limit_bytes})", field="object")
         name = sha256(data)
-        await self._patiently(name, lambda: self._store(name, data))
+        await self._patiently(name, lambda limit: self._store(name, data), len(data))
         return name
 
     async def get(self, name: str) -> bytes:
-        return await self._patiently(name, lambda: self._fetch(name))
+        return await self._patiently(name, lambda limit: self._fetch(name, limit))
 
     async def try_out(self) -> bool:
-        if not await self._patiently("", self._bucket_is_there):
+        if not await self._patiently("", lambda limit: self._bucket_is_there()):
             return False
         name = await self.put(secrets.token_bytes(32))
         await self.get(name)
-        await self._patiently(name, lambda: self._remove(name))
+        await self._patiently(name, lambda limit: self._remove(name))
         return True
 
     def key(self, name: str) -> str:
         """Where the object of that name is or would be. Raises ``EnvironmentFailed`` for a name that is none."""
         return "/".join(filter(None, (self._place.prefix, layout(name))))
 
-    async def _patiently(self, name: str, work: Callable[[], T]) -> T:
-        """Do the work in a thread, again while the service is away. A caller that is cancelled does not end it."""
+    async def _patiently(self, name: str, work: Callable[[Limit], T], size: int = 0) -> T:
+        """Do the work in a thread, again while the service is away; it sends ``size`` bytes.
+
+        A caller that is cancelled does not end it, its limit does.
+        """
 
         def once() -> T:
-            with told(self._place, name):
-                return work()
+            with told(self._place, name), limited(self._silence_s + size / LEAST_BYTES_S) as limit:
+                return work(limit)
 
         async for attempt in AsyncRetrying(
             retry=retry_if_exception_type(ObjectsUnreachable),
@@ -141,14 +151,19 @@ class S3Objects:
         part = max(len(data), _LEAST_PART_BYTES)
         self._client.put_object(self._place.bucket, self.key(name), io.BytesIO(data), len(data), part_size=part)
 
-    def _fetch(self, name: str) -> bytes:
+    def _fetch(self, name: str, limit: Limit) -> bytes:
         response = self._client.get_object(self._place.bucket, self.key(name))
+        data = bytearray()
         try:
-            data = response.read(self._limit_bytes + 1)  # one more than any object of ours has
+            while room := self._limit_bytes + 1 - len(data):  # one more than any object of ours has
+                if not (piece := response.read(min(room, _PIECE_BYTES))):
+                    break
+                data += piece
+                limit.carried(len(piece))
         finally:
             response.close()
             response.release_conn()
-        return verified(name, data)
+        return verified(name, bytes(data))
 
     def _make_bucket(self) -> None:
         try:

@@ -1,14 +1,17 @@
 """What S3 services answer when something is wrong, and what we make of it."""
 
+import asyncio
 import hashlib
 import socket
+import socketserver
+import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 
 import pytest
 
-from infra.stores.s3_objects import S3Objects
+from infra.stores.s3_objects import THREADS, S3Objects
 from infra.stores.s3_place import S3Place
 from schemas.base import sha256
 from tests.contract.objects.scripted_s3 import SILENCE, Answer, ScriptedS3, refusal, scripted_s3
@@ -136,6 +139,67 @@ async def test_a_service_that_hangs_is_unreachable() -> None:
             for use in (lambda: objects.get(NAME), lambda: objects.put(DATA), objects.try_out):
                 with pytest.raises(ObjectsUnreachable, match="timed out"):
                     await use()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"
+CLOSING = b"HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Type: application/xml\r\n\r\n<Error>"
+WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(DATA), DATA)
+
+
+@contextmanager
+def dripping(beginning: bytes, drips: int = 10**9) -> Iterator[S3Place]:
+    """A server that answers so, and then a byte now and then for ever; after ``drips`` connections it is well."""
+    over = threading.Event()
+
+    class Drips(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            nonlocal drips
+            drips -= 1
+            answer = beginning if drips >= 0 else WHOLE
+            self.request.recv(65536)
+            with suppress(OSError):
+                self.request.sendall(answer)
+                while answer is not WHOLE and not over.wait(0.02):
+                    self.request.sendall(b"x")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Drips) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield S3Place(endpoint=f"http://127.0.0.1:{server.server_address[1]}", bucket="bucket")
+        finally:
+            over.set()
+            server.shutdown()
+            thread.join()
+
+
+SHORT = timedelta(seconds=0.3)
+
+
+@pytest.mark.parametrize("beginning", [b"", b"HTTP/1.1 200 OK\r\nX: ", HEAD, CLOSING], ids=str)
+async def test_a_service_that_drips_is_unreachable(beginning: bytes) -> None:
+    """No byte is late by itself; it would go on for ever."""
+    with dripping(beginning) as place, closing(S3Objects(place, silence=SHORT)) as objects:
+        with pytest.raises(ObjectsUnreachable, match="timed out"):
+            await objects.get(NAME)
+        if beginning != HEAD:  # that is an answer to a write
+            with pytest.raises(ObjectsUnreachable, match="timed out"):
+                await objects.put(DATA)
+
+
+async def test_requests_that_drip_do_not_keep_others_from_being_made() -> None:
+    with (
+        dripping(HEAD, drips=THREADS) as place,
+        closing(S3Objects(place, silence=SHORT, patience=PATIENT)) as objects,
+    ):
+        assert await asyncio.gather(*(objects.get(NAME) for _ in range(THREADS + 1))) == [DATA] * (THREADS + 1)
+
+
+async def test_what_comes_slowly_and_in_good_time_is_waited_for() -> None:
+    nine = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"
+    with dripping(nine) as place, closing(S3Objects(place)) as objects:
+        with pytest.raises(EnvironmentFailed, match="does not hold the bytes"):
+            await objects.get(NAME)
 
 
 async def test_a_redirection_is_not_followed() -> None:
