@@ -197,9 +197,12 @@ async def test_requests_that_drip_do_not_keep_others_from_being_made() -> None:
 
 async def test_what_comes_slowly_and_in_good_time_is_waited_for() -> None:
     nine = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"
-    with dripping(nine) as place, closing(S3Objects(place)) as objects:
-        with pytest.raises(EnvironmentFailed, match="does not hold the bytes"):
-            await objects.get(NAME)
+    with (
+        dripping(nine) as place,
+        closing(S3Objects(place)) as objects,
+        pytest.raises(EnvironmentFailed, match="does not hold the bytes"),
+    ):
+        await objects.get(NAME)
 
 
 async def test_a_redirection_is_not_followed() -> None:
