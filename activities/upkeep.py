@@ -1,19 +1,24 @@
 """What the janitor sees: leases and open trials, and whether their workflows live."""
 
-from collections.abc import Sequence, Set
+from collections.abc import AsyncIterator, Awaitable, Sequence, Set
 from datetime import timedelta
 from functools import partial
+from typing import TypeVar
 
 from temporalio import activity
 
 from activities.attempt import attempt
+from activities.failures import MAX_MESSAGE
 from schemas.episode import End, EpisodeSpec, workflow_id
 from schemas.sandbox import SandboxRecord
 from schemas.slice import Ending, LeaseRef
 from schemas.upkeep import Abandoned, UpkeepOrder, UpkeepReport
 from schemas.world import Lease, Owner
 from tiltyard.episode.delivery import Reconciler
+from tiltyard.errors import EnvironmentFailed
 from tiltyard.ports import Chains, ChainState, Records, Sandboxes, World
+
+ResultT = TypeVar("ResultT")
 
 ENDINGS: dict[ChainState, Ending] = {
     ChainState.TERMINATED: Ending.of(End.TERMINATED, "the workflow was terminated"),
@@ -52,28 +57,39 @@ class UpkeepActivities:
             return await self._inspect(order)
 
     async def _inspect(self, order: UpkeepOrder) -> UpkeepReport:
+        """What needs a service that is away waits for the next pass, and nothing else waits with it."""
         leases = await self._reconciler.until_reply(self._world.leases)
         mine = [lease for lease in leases if (lease.owner.cluster, lease.owner.temporal_namespace) == self._place]
-        sandboxes = await self._own_sandboxes()
+        problems: list[str] = []
         terminated: list[str] = []
         found: list[Abandoned] = []
+        unrecorded: list[Lease] = []
+        sandboxes = await _kept(problems, self._own_sandboxes())
+        async for spec, lease, ending in self._without_workflow(mine, order, terminated):
+            if spec is None and lease is not None:
+                unrecorded.append(lease)
+            elif spec is not None and (spec.sandbox is None or sandboxes is not None):
+                found.append(_abandoned(spec, lease, ending, order, sandboxes or ()))
+        reclaimed = {one.spec.episode_id for one in found}
+        await _kept(problems, self._quarantine(unrecorded))
+        await _kept(problems, self._discard(sandboxes or (), reclaimed, order, terminated))
+        return UpkeepReport(abandoned=tuple(found), terminated=tuple(terminated), problems=tuple(problems))
+
+    async def _without_workflow(
+        self, mine: Sequence[Lease], order: UpkeepOrder, terminated: list[str]
+    ) -> AsyncIterator[tuple[EpisodeSpec | None, Lease | None, Ending]]:
+        """Leases, and open trials without one, whose workflow is closed or gone; no spec: the trial of the lease is
+        not recorded."""
         for lease in mine:
             ending = await self._ending(lease.owner, order, terminated)
-            if ending is None:
-                continue
-            spec = await self._records.spec(lease.episode_id)
-            if spec is None:
-                await self._quarantine(lease)
-            else:
-                found.append(_abandoned(spec, lease, ending, order, sandboxes))
+            if ending is not None:
+                yield await self._records.spec(lease.episode_id), lease, ending
         leased = {lease.episode_id for lease in mine}
         for spec in await self._records.unfinished(timedelta(seconds=order.grace_s)):
             if spec.episode_id not in leased:
                 ending = await self._ending(self._owner_of(spec), order, terminated)
                 if ending is not None:
-                    found.append(_abandoned(spec, None, ending, order, sandboxes))
-        await self._discard(sandboxes, {one.spec.episode_id for one in found}, order, terminated)
-        return UpkeepReport(abandoned=tuple(found), terminated=tuple(terminated))
+                    yield spec, None, ending
 
     async def _own_sandboxes(self) -> tuple[SandboxRecord, ...]:
         records = await self._reconciler.until_reply(self._sandboxes.sandboxes)
@@ -89,11 +105,12 @@ class UpkeepActivities:
             if await self._ending(one.owner, order, terminated) is not None:
                 await self._reconciler.until_reply(partial(self._sandboxes.release, one.ref))
 
-    async def _quarantine(self, lease: Lease) -> None:
-        """End a lease of which no trial is recorded: there is nothing to grade, and nothing to trust."""
-        place = lease.namespace, lease.generation
-        await self._reconciler.until_reply(lambda: self._world.seal(*place))
-        await self._reconciler.until_reply(lambda: self._world.quarantine(*place, "its episode is not recorded"))
+    async def _quarantine(self, unrecorded: Sequence[Lease]) -> None:
+        """End leases of which no trial is recorded: there is nothing to grade, and nothing to trust."""
+        for lease in unrecorded:
+            place, why = (lease.namespace, lease.generation), "its episode is not recorded"
+            await self._reconciler.until_reply(partial(self._world.seal, *place))
+            await self._reconciler.until_reply(partial(self._world.quarantine, *place, why))
 
     def _owner_of(self, spec: EpisodeSpec) -> Owner:
         """A planned trial's workflow; with no lease, no run of it is known."""
@@ -111,6 +128,15 @@ class UpkeepActivities:
         await self._chains.terminate(owner, f"its task failed {chain.failed_attempts} times")
         terminated.append(owner.workflow_id)
         return ENDINGS[ChainState.TERMINATED]
+
+
+async def _kept(problems: list[str], step: Awaitable[ResultT]) -> ResultT | None:
+    """What it gives; ``None``, with the problem noted, when a service failed it."""
+    try:
+        return await step
+    except EnvironmentFailed as error:
+        problems.append(f"{type(error).__name__}: {error}"[:MAX_MESSAGE])
+        return None
 
 
 def _abandoned(

@@ -35,10 +35,11 @@ class Abandoned(Model):
 
 
 class UpkeepReport(Model):
-    """What one pass found."""
+    """What one pass found; ``problems`` are why it did not do all: services that failed it."""
 
     abandoned: tuple[Abandoned, ...] = ()
     terminated: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 class UpkeepSummary(Model):

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.common import WorkflowIDReusePolicy
-from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 
 from activities.upkeep import UpkeepActivities
 from schemas.episode import workflow_id
@@ -16,7 +16,10 @@ from workflows.options import RETRY
 
 @workflow.defn(name="Janitor")
 class JanitorWorkflow:
-    """One pass. Each abandoned episode is reclaimed by a workflow of its own, so that none holds up another."""
+    """One pass. Each abandoned episode is reclaimed by a workflow of its own, so that none holds up another.
+
+    A pass that could not do all fails, after it has done the rest; the next one tries again.
+    """
 
     @workflow.run
     async def run(self, order: UpkeepOrder) -> UpkeepSummary:
@@ -29,6 +32,8 @@ class JanitorWorkflow:
             retry_policy=RETRY,
         )
         started = [one.spec.episode_id for one in report.abandoned if await _start_reclaim(one)]
+        if report.problems:
+            raise ApplicationError("; ".join(report.problems), type="EnvironmentFailed")
         return UpkeepSummary(reclaimed=tuple(started), terminated=report.terminated)
 
 

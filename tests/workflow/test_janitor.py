@@ -3,16 +3,19 @@
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from temporalio import activity
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import TerminatedError
 from temporalio.exceptions import TimeoutError as WorkflowTimeout
 
 from schemas.episode import End, Validity
+from schemas.sandbox import SandboxOrder
 from schemas.slice import Ending
 from schemas.upkeep import Abandoned, UpkeepOrder, UpkeepReport, UpkeepSummary
 from tests.workflow.arena import (
     QUICK,
+    Arena,
     Handle,
     arena,
     cause_of,
@@ -23,8 +26,9 @@ from tests.workflow.arena import (
     tally_task,
     until,
 )
+from tests.workflow.boxes import box_task, boxes, evidence_of
 from tests.workflow.broken_episodes import OtherEpisode
-from tiltyard.errors import WorldUnreachable
+from tiltyard.errors import EnvironmentFailed, WorldUnreachable
 from tiltyard.ports import ChainState
 from workers.assembly import WORKFLOWS, activities_of, worker_of
 from workers.chains import TemporalChains
@@ -154,3 +158,58 @@ async def test_a_trial_that_starts_while_the_janitor_looks_is_not_called_missing
             )
         assert summary.reclaimed == ()
         assert (await place.outcome(spec)).end is End.SUBMITTED
+
+
+async def test_without_the_host_of_sandboxes_the_rest_is_cleaned_up_and_the_pass_fails(
+    client: Client, tmp_path: Path
+) -> None:
+    """An episode that has a sandbox is put off: its files are evidence. The others need no host."""
+    async with boxes(client, tmp_path, lingering=lingering) as (place, gated):
+        plain, handle = await started(place)
+        boxed = await place.plan(box_task(), "sleeper")
+        other = await place.start(boxed)
+        await until(lambda: len(place.sandboxes.executions) == 2)
+        lost = place.engine.lease(lease_request("unrecorded", cluster=place.settings.cluster))
+        for one in (handle, other):
+            await one.terminate()
+        gated.gates["sandboxes"].failing = lambda: EnvironmentFailed("the host of the sandboxes is away")
+        await _fails_with(place, "the host of the sandboxes is away")
+        await until(lambda: place.records.result(plain.episode_id))
+        await until(lambda: len(place.engine.leases()) == 1)
+        assert await place.records.result(boxed.episode_id) is None
+        assert lost not in place.engine.leases()
+        gated.gates["sandboxes"].failing = None
+        assert (await place.clean_up()).reclaimed == (boxed.episode_id,)
+        evidence = await evidence_of(place, boxed)
+        assert evidence.sandbox is not None
+        assert [one.path for one in evidence.sandbox.changes] == ["one.txt"]
+
+
+@pytest.mark.parametrize("step", ["release", "quarantine"])
+async def test_what_cannot_be_ended_holds_up_nothing_else(client: Client, tmp_path: Path, step: str) -> None:
+    async with boxes(client, tmp_path, lingering=lingering) as (place, gated):
+        plain, handle = await started(place)
+        await handle.terminate()
+        place.engine.lease(lease_request("unrecorded", cluster=place.settings.cluster))
+        stray = await place.sandboxes.provision(_stray(place))
+        gate = {"release": gated.gates["release"], "quarantine": place.world.gates["quarantine"]}[step]
+        gate.failing = lambda: EnvironmentFailed(f"no {step}")
+        await _fails_with(place, f"no {step}")
+        await until(lambda: place.records.result(plain.episode_id))
+        await until(lambda: len(place.engine.leases()) == (step == "quarantine"))
+        assert [one.ref for one in await place.sandboxes.sandboxes()] == [stray] * (step == "release")
+        gate.failing = None
+        await place.clean_up()
+        assert (place.engine.leases(), await place.sandboxes.sandboxes()) == ((), ())
+
+
+def _stray(place: Arena) -> SandboxOrder:
+    """A sandbox of a workflow that is gone."""
+    owner = lease_request("gone", cluster=place.settings.cluster).owner
+    return SandboxOrder(driver="bubblewrap", name="exam", incarnation=1, owner=owner, episode_id="gone")
+
+
+async def _fails_with(place: Arena, problem: str) -> None:
+    with pytest.raises(WorkflowFailureError) as failure:
+        await place.clean_up()
+    assert problem in str(failure.value.cause)
