@@ -91,7 +91,7 @@ class HostClient:
         fields, answer = METHODS[method]
         asked = fields.model_validate(dict(zip(fields.model_fields, arguments, strict=True)))
         link = await self._connected()
-        said = await link.ask(method, **asked.model_dump(mode="json"))
+        said = await link.ask(method, **asked.model_dump())
         try:
             return answer.validate_python(said.get("value"))
         except ValidationError as error:

@@ -100,7 +100,7 @@ class HeldSandbox:
 
     async def set_up(self, order: SandboxOrder) -> None:
         """Have the supervisor put the order's files and limits in place."""
-        content = order.model_dump(mode="json", include={"start", "environment", "limits"})
+        content = order.model_dump(include={"start", "environment", "limits"})
         await self.ask("setup", **{**(self._launched.setup if self._launched else {}), **content})
         self.now(state="live")
         log.info("%s is there, for the episode %s", _name(self.ref), self.kept.episode_id)

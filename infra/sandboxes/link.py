@@ -55,6 +55,8 @@ class Link:
             raise
         finally:
             del self._open[number]
+            if answer.done() and not answer.cancelled():
+                answer.exception()  # seen: a question that could not be sent raises its own
 
     async def wait_closed(self) -> None:
         """Wait for the hang-up."""

@@ -91,19 +91,19 @@ class _Conversation:
 
     async def _answer(self, number: int, asked: dict[str, Any]) -> None:
         try:
-            said: dict[str, Any] = {"ok": {"value": await self._done(asked)}}
+            frame = frame_of({"id": number, "ok": {"value": await self._done(asked)}})
         except Exception as error:
             if not isinstance(error, TiltyardError):
                 log.exception("a request to the sandbox host failed")
-            said = {"error": failure_of(error)}
+            frame = frame_of({"id": number, "error": failure_of(error)})
         try:
-            self._writer.write(frame_of({"id": number, **said}))
+            self._writer.write(frame)
             await self._writer.drain()
         except ConnectionError:
             log.info("nobody waits for the answer to %s any more", asked.get("do"))
 
     async def _done(self, asked: dict[str, Any]) -> Any:
-        """Have the port do it: parsed on the way in, JSON on the way out."""
+        """Have the port do it: parsed on the way in, what a frame takes on the way out."""
         name = str(asked.pop("do", ""))
         if name not in METHODS:
             raise BadInput(f"{name[:80]!r} is no method", field="do", fix=f"use one of {', '.join(METHODS)}")
@@ -115,7 +115,7 @@ class _Conversation:
             where = ".".join([name, *map(str, found["loc"])])
             raise BadInput(found["msg"], field=where, fix="send the fields of the method") from None
         arguments = [getattr(parsed, field) for field in fields.model_fields]
-        return answer.dump_python(await getattr(self._sandboxes, name)(*arguments), mode="json")
+        return answer.dump_python(await getattr(self._sandboxes, name)(*arguments))
 
 
 def _same_user(connection: socket.socket) -> bool:

@@ -2,10 +2,11 @@
 
     python3 -I -S supervisor.py CONTROL_FD JOURNAL_FD
 
-``CONTROL_FD`` is a connected stream socket. A frame on it is four bytes of length, big-endian, and that many bytes
-of JSON: a request ``{"id": N, "do": NAME, ...}`` or its reply, ``{"id": N, "ok": {...}}`` or ``{"id": N, "error":
-{"kind", "message"}}``. When the other side hangs up, everything here is killed. ``JOURNAL_FD`` is a file opened for
-reading and appending that nothing in the sandbox can reach.
+``CONTROL_FD`` is a connected stream socket. A frame on it is two lengths of four bytes, big-endian, and that many
+bytes of JSON and of a tail: a request ``{"id": N, "do": NAME, ...}`` or its reply, ``{"id": N, "ok": {...}}`` or
+``{"id": N, "error": {"kind", "message"}}``. The tail has the contents of files, one after the other; in the JSON
+each is ``{"bytes": COUNT}``. When the other side hangs up, everything here is killed. ``JOURNAL_FD`` is a file
+opened for reading and appending that nothing in the sandbox can reach.
 
 Processes in the sandbox may have the same user as the supervisor and wish it ill. So it is not dumpable, which
 closes ``/proc/PID`` and ptrace to them, and hands no descriptor on. As PID 1 no signal of theirs reaches it.
@@ -44,13 +45,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, NoReturn
 
-MAX_FRAME_BYTES = 256 * 2**20
+MAX_JSON_BYTES, MAX_TAIL_BYTES = 64 * 2**20, 192 * 2**20  # of a frame
 MAX_PATH_BYTES, MAX_ENTRIES, MAX_SKIPPED = 1024, 100_000, 1000
-MAX_COPIED_BYTES = 180 * 2**20  # what fits into a frame in base64, beside the names
+MAX_COPIED_BYTES, MAX_COPIED_JSON_BYTES = 180 * 2**20, 48 * 2**20  # of contents, and of what is said of them
 MAX_PROGRAMS, MAX_PROGRAM_BYTES, MAX_ARGUMENTS, MAX_ARGUMENT_BYTES = 10_000, 8 * 2**20, 64, 4096
 MAX_OPEN_FILES = 1024
 PIPE_BYTES, MAX_READ_BYTES = 2**16, 2**22
-BLOCK_BYTES = 3 * 2**18  # of a file: a multiple of three, so that base64 of the pieces is base64 of the whole
+BLOCK_BYTES = 2**20  # of a file
 
 TERM_S = 5.0  # from TERM to KILL
 KILL_S = 10.0  # from KILL to giving up: only a process that hangs in the kernel lives that long
@@ -491,9 +492,9 @@ class Agent:
             os.setegid(os.getgid())
 
 
-def put_start(work: int, entries: list[dict[str, Any]]) -> None:
-    """Make what a sandbox begins with."""
-    modes = []
+def put_start(work: int, entries: list[dict[str, Any]], tail: bytes) -> None:
+    """Make what a sandbox begins with. The contents are in ``tail``, one after the other."""
+    modes, at = [], 0
     for entry in entries:
         path, kind = entry["path"], entry.get("kind", "file")
         try:
@@ -501,7 +502,10 @@ def put_start(work: int, entries: list[dict[str, Any]]) -> None:
                 content = entry.get("content")
                 if content is None:
                     raise bad("has no content", f"start: {path}", "send the bytes of every file")
-                write_whole(work, path, binascii.a2b_base64(content), entry.get("mode", 0o644))
+                at += content["bytes"]
+                if at > len(tail):
+                    raise bad("is cut off", f"start: {path}", "send a tail with all contents")
+                write_whole(work, path, tail[at - content["bytes"] : at], entry.get("mode", 0o644))
             elif kind == "link":
                 with Parent(work, path, make=True) as parent:
                     os.symlink(entry["target"], parent.name, dir_fd=parent.fd)
@@ -517,11 +521,12 @@ def put_start(work: int, entries: list[dict[str, Any]]) -> None:
 
 
 class Copy:
-    """A copy of the work folder in the making. It is JSON already: the contents are needed as nothing else."""
+    """A copy of the work folder in the making: of each entry the JSON, and the contents beside it."""
 
     def __init__(self, known: dict[str, str], limit_bytes: int) -> None:
         self.known, self.left_bytes, self.left_entries = known, limit_bytes, MAX_ENTRIES
-        self.entries: list[tuple[str, list[bytes]]] = []
+        self.left_json_bytes = MAX_COPIED_JSON_BYTES
+        self.entries: list[tuple[str, bytes, list[bytes]]] = []
         self.skipped: list[str] = []
         self.skipped_more = 0
 
@@ -585,7 +590,6 @@ class Copy:
         digest, size = sha256(), sum(map(len, blocks))
         for block in blocks:
             digest.update(block)
-        self.left_bytes -= size
         named = f"sha256:{digest.hexdigest()}"
         content = None if self.known.get(path) == named else blocks
         self.add(path, "file", stat.S_IMODE(about.st_mode) & 0o777, size, named, content=content)
@@ -594,25 +598,29 @@ class Copy:
         self, path: str, kind: str, mode: int, size: int = 0, digest: str = "", target: str = "",
         content: list[bytes] | None = None,
     ) -> None:  # fmt: skip
-        self.left_entries -= 1
         entry = {"path": path, "kind": kind, "mode": mode, "size": size, "digest": digest, "target": target}
-        pieces = [dumps(entry)[:-1].encode("ascii")]
-        if content is not None:
-            pieces += [b',"content":"', *(binascii.b2a_base64(block, newline=False) for block in content), b'"']
-        self.entries.append((path, [*pieces, b"}"]))
+        kept = {} if content is None else {"content": {"bytes": size}}
+        said = dumps({**entry, **kept}).encode("ascii")
+        if len(said) > self.left_json_bytes:  # a byte of a name may be six in JSON
+            raise Refused("", "the names of all entries are more than what a copy takes")
+        self.left_entries -= 1
+        self.left_json_bytes -= len(said) + 1
+        self.left_bytes -= size
+        self.entries.append((path, said, content or []))
 
-    def reply(self) -> list[bytes]:
+    def reply(self) -> tuple[bytes, list[bytes]]:
+        """(the JSON, the tail)."""
         if self.skipped_more:
             self.skipped.append(f"and {self.skipped_more} more")
         self.entries.sort(key=lambda entry: entry[0])
-        pieces = [b'{"entries":[']
-        for number, (_, content) in enumerate(self.entries):
-            pieces += [b",", *content] if number else content
-        return [*pieces, b'],"skipped":', dumps(self.skipped).encode("ascii"), b"}"]
+        said = b",".join(entry for _, entry, _ in self.entries)
+        skipped = dumps(self.skipped).encode("ascii")
+        tail = [block for *_, blocks in self.entries for block in blocks]
+        return b'{"entries":[' + said + b'],"skipped":' + skipped + b"}", tail
 
 
 def blocks_of(fd: int, size: int) -> Iterator[bytes]:
-    """Not more of a file than it was said to have. Every block but the last is full."""
+    """Not more of a file than it was said to have."""
     offset = 0
     while offset < size:
         block = os.pread(fd, min(BLOCK_BYTES, size - offset), offset)
@@ -1163,17 +1171,17 @@ class HungUp(Exception):
 class Control:
     """Frames in and out of the control socket."""
 
-    def __init__(self, fd: int, loop: Loop, handle: Callable[[bytes], None]) -> None:
+    def __init__(self, fd: int, loop: Loop, handle: Callable[[bytes, bytes], None]) -> None:
         self.fd, self._loop, self._handle = fd, loop, handle
         self._in, self._out = bytearray(), list[memoryview]()
         os.set_blocking(fd, False)
         loop.on(fd, self._ready)
 
-    def send(self, pieces: list[bytes]) -> None:
+    def send(self, body: list[bytes], tail: list[bytes]) -> None:
         """A frame of these pieces. Small ones are sent together; large ones are not copied once more."""
         idle = not self._out
-        small = bytearray(sum(map(len, pieces)).to_bytes(4, "big"))
-        for piece in pieces:
+        small = bytearray(b"".join(sum(map(len, pieces)).to_bytes(4, "big") for pieces in (body, tail)))
+        for piece in (*body, *tail):
             if len(piece) < PIPE_BYTES:
                 small += piece
                 continue
@@ -1194,15 +1202,17 @@ class Control:
         if not data:
             raise HungUp
         self._in += data
-        while len(self._in) >= 4:
-            end = 4 + int.from_bytes(self._in[:4], "big")
-            if end > 4 + MAX_FRAME_BYTES:
+        while len(self._in) >= 8:
+            middle = 8 + int.from_bytes(self._in[:4], "big")
+            end = middle + int.from_bytes(self._in[4:8], "big")
+            if middle > 8 + MAX_JSON_BYTES or end > middle + MAX_TAIL_BYTES:
                 raise HungUp  # what follows is out of step
             if len(self._in) < end:
                 break
-            payload = bytes(memoryview(self._in)[4:end])
+            with memoryview(self._in) as whole:
+                body, tail = bytes(whole[8:middle]), bytes(whole[middle:end])
             del self._in[:end]
-            self._handle(payload)
+            self._handle(body, tail)
 
     def _write(self) -> None:
         done = 0
@@ -1270,6 +1280,7 @@ class Supervisor:
         except (HungUp, JournalLost):
             pass
         finally:
+            self.running.clear()  # nobody is told any more how they end
             again, self.killing = Again(KILL_S), True
             while self.work >= 0 and not self.reach.nobody() and not again.over:
                 self.reach.kill()
@@ -1278,28 +1289,31 @@ class Supervisor:
 
     # Requests
 
-    def handle(self, payload: bytes) -> None:
+    def handle(self, body: bytes, tail: bytes) -> None:
         number = 0
         try:
-            request = loads(payload.decode("utf-8"))
+            request = loads(body.decode("utf-8"))
             if not isinstance(request, dict) or not isinstance(request.get("id"), int):
                 raise bad("a request is an object with an id")
             number = request["id"]
+            request["tail"] = tail
             answer = self.answer(number, request)
         except Failure as failure:
-            self.control.send([dumps({"id": number, "error": failure.said}).encode("ascii")])
+            self.refuse(number, failure)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, OSError) as error:
-            said = bad(f"a request that cannot be read: {type(error).__name__}: {error}"[:500]).said
-            self.control.send([dumps({"id": number, "error": said}).encode("ascii")])
+            self.refuse(number, bad(f"a request that cannot be read: {type(error).__name__}: {error}"[:500]))
         else:
             if answer is not None:
                 self.reply(number, answer)
 
-    def reply(self, number: int, answer: dict[str, Any] | list[bytes]) -> None:
-        pieces = answer if isinstance(answer, list) else [dumps(answer).encode("ascii")]
-        self.control.send([f'{{"id":{number},"ok":'.encode("ascii"), *pieces, b"}"])
+    def reply(self, number: int, answer: dict[str, Any] | bytes, tail: list[bytes] | None = None) -> None:
+        said = answer if isinstance(answer, bytes) else dumps(answer).encode("ascii")
+        self.control.send([f'{{"id":{number},"ok":'.encode("ascii"), said, b"}"], tail or [])
 
-    def answer(self, number: int, request: dict[str, Any]) -> dict[str, Any] | list[bytes] | None:
+    def refuse(self, number: int, failure: Failure) -> None:
+        self.control.send([dumps({"id": number, "error": failure.said}).encode("ascii")], [])
+
+    def answer(self, number: int, request: dict[str, Any]) -> dict[str, Any] | bytes | None:
         """The answer, or ``None`` when it comes later."""
         do = request.get("do")
         if do not in REQUESTS:
@@ -1332,7 +1346,7 @@ class Supervisor:
         try:
             recipe = Recipe(work, environment, limits, agent, pid_one)
             with agent:
-                put_start(work, request.get("start", {}).get("entries", []))
+                put_start(work, request.get("start", {}).get("entries", []), request["tail"])
         except BaseException:
             os.close(work)
             raise
@@ -1340,7 +1354,7 @@ class Supervisor:
         self.reach, self.journal.sync, self.work = Reach(pid_one), bool(request.get("sync", False)), work
         return {}
 
-    def call(self, number: int, request: dict[str, Any]) -> list[bytes] | None:
+    def call(self, number: int, request: dict[str, Any]) -> bytes | None:
         """An operation: its recorded reply, or later its reply, whoever asked first."""
         wanted, digest = request["request"], request["digest"]
         op_id = wanted["op_id"]
@@ -1350,7 +1364,7 @@ class Supervisor:
         elif operation.digest != digest:
             raise Failure("DeliveryConflict", f"{op_id} was asked before with another request")
         if operation.ended:
-            return [self.journal.read(operation.reply)]
+            return self.journal.read(operation.reply)
         operation.askers.append(number)
         return None
 
@@ -1379,10 +1393,10 @@ class Supervisor:
         operation.reply = self.journal.write_reply(operation.op_id, reply)
         operation.ended = True
         for number in operation.askers:
-            self.reply(number, [reply])
+            self.reply(number, reply)
         operation.askers.clear()
 
-    def snapshot(self, number: int, request: dict[str, Any]) -> list[bytes]:
+    def snapshot(self, number: int, request: dict[str, Any]) -> None:
         """All files, while everything is frozen."""
         copy = Copy(dict(request.get("known", {})), min(self.limits["disk_bytes"], MAX_COPIED_BYTES))
         stopped = self.reach.freeze(self.programs.on_all_execs)
@@ -1391,7 +1405,7 @@ class Supervisor:
                 copy.walk(self.work)
         finally:
             self.reach.thaw(stopped)
-        return copy.reply()
+        self.reply(number, *copy.reply())
 
     def settle(self, number: int, request: dict[str, Any]) -> None:
         """Tell when nobody is left, or that somebody is after ``limit_s``."""
@@ -1658,7 +1672,7 @@ class Supervisor:
 
 FIONREAD = 0x541B
 
-REQUESTS: dict[str, Callable[[Supervisor, int, dict[str, Any]], dict[str, Any] | list[bytes] | None]] = {
+REQUESTS: dict[str, Callable[[Supervisor, int, dict[str, Any]], dict[str, Any] | bytes | None]] = {
     "ping": Supervisor.ping,
     "setup": Supervisor.setup,
     "call": Supervisor.call,

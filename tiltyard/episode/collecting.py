@@ -9,7 +9,7 @@ from schemas.task import Task
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.episode.sandboxing import has_unsaved, last_checkpoint
 from tiltyard.ports import Objects, Sandboxes
-from tiltyard.sandbox.files import changes, digests, pack_snapshot, start_of, unpack_snapshot
+from tiltyard.sandbox.files import changes, digests, fetch, keep, start_of
 
 
 class SandboxCloser:
@@ -41,7 +41,7 @@ class SandboxCloser:
         if plan is None or plan.on_loss != "restore" or plan.settle_s or has_unsaved(task, turns):
             return None
         saved = last_checkpoint(turns)
-        files = unpack_snapshot(await self._objects.get(saved.checkpoint)) if saved else start_of(plan)
+        files = await fetch(self._objects, saved.checkpoint) if saved else start_of(plan)
         facts = SandboxFacts(driver=sandbox.driver, incarnation=sandbox.incarnation)
         return (await self._evidence(plan, files, facts)).model_copy(update={"lost": True})
 
@@ -50,5 +50,5 @@ class SandboxCloser:
             facts=facts,
             changes=changes(start_of(plan), files),
             skipped=files.skipped,
-            snapshot=await self._objects.put(pack_snapshot(files)),
+            snapshot=await keep(self._objects, files),
         )

@@ -15,7 +15,7 @@ from tiltyard.episode.examination import Examination, Sitting
 from tiltyard.errors import BadInput, EnvironmentFailed, GraderFailed
 from tiltyard.graders import count, grade_episode
 from tiltyard.ports import Objects, Records, Sandboxes
-from tiltyard.sandbox.files import merged, start_of, unpack_snapshot
+from tiltyard.sandbox.files import fetch, merged, start_of
 from tiltyard.trace import Trace, trace_digest, unpack
 
 UNFINISHED = {End.CANCELLED, End.TERMINATED}
@@ -74,7 +74,7 @@ class Examiner:
             return NO_EXAMS
         sitting = Sitting(evidence.spec.episode_id, driver, owner, attempt)
         try:
-            left = unpack_snapshot(await self._objects.get(sandbox.snapshot))
+            left = await fetch(self._objects, sandbox.snapshot)
             return await self._examination.hold(task, merged(start_of(task.sandbox), left), sitting)
         except (GraderFailed, BadInput) as error:
             return Exams(failed=str(error))

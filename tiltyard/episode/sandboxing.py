@@ -11,7 +11,7 @@ from schemas.world import Owner
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.errors import SandboxUnavailable
 from tiltyard.ports import Journal, Objects, Sandboxes
-from tiltyard.sandbox.files import digests, merged, pack_snapshot, start_of, unpack_snapshot
+from tiltyard.sandbox.files import digests, fetch, keep, merged, start_of
 from tiltyard.sandbox.tools import is_command
 
 
@@ -76,8 +76,8 @@ class Sandboxing:
             turns = await self._journal.read(order.spec.episode_id, order.generation)
             saved = last_checkpoint(turns)
             if saved is not None:
-                kept = unpack_snapshot(await self._objects.get(saved.checkpoint))
-                return merged(start_of(plan), kept), saved.turn
+                files = await fetch(self._objects, saved.checkpoint)
+                return merged(start_of(plan), files), saved.turn
         return start_of(plan), None
 
 
@@ -104,4 +104,4 @@ class Checkpoints:
         """The name of an object with all files as they are now; the contents of the task's own are left out."""
         known = digests(start_of(plan))
         snapshot = await self._reconciler.until_reply(lambda: self._sandboxes.snapshot(sandbox, known))
-        return await self._objects.put(pack_snapshot(snapshot))
+        return await keep(self._objects, snapshot)

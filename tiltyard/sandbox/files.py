@@ -1,18 +1,22 @@
 """Files of a sandbox as values: what it starts with, what has changed, and how they are kept."""
 
+import asyncio
 import gzip
+import json
 import zlib
 from collections.abc import Iterator, Mapping
-
-from pydantic import ValidationError
+from itertools import accumulate, pairwise
 
 from schemas.base import canonical, sha256
 from schemas.evidence import FileChange
 from schemas.sandbox import FileEntry, SandboxPlan, Snapshot
 from tiltyard.errors import BadInput
+from tiltyard.ports import Objects
 
 MAX_SNAPSHOT_BYTES = 2**31
-"""Of a packed snapshot, when it is opened: more than base64 makes of the largest disk."""
+"""Of a packed snapshot, when it is opened: more than the largest disk, with what is said of its files."""
+
+HEAD_BYTES = 8
 
 
 def start_of(plan: SandboxPlan) -> Snapshot:
@@ -81,18 +85,51 @@ def _held(entry: FileEntry) -> tuple[str, str, str]:
     return entry.kind, entry.digest, entry.target
 
 
+async def keep(objects: Objects, snapshot: Snapshot) -> str:
+    """The name of an object with these files. They may be large: other episodes go on meanwhile."""
+    return await objects.put(await asyncio.to_thread(pack_snapshot, snapshot))
+
+
+async def fetch(objects: Objects, name: str) -> Snapshot:
+    """The files that ``keep`` named so. Raises ``BadInput`` for an object that is something else."""
+    return await asyncio.to_thread(unpack_snapshot, await objects.get(name))
+
+
 def pack_snapshot(snapshot: Snapshot) -> bytes:
-    """A snapshot as an object; equal ones are equal bytes."""
-    return gzip.compress(canonical(snapshot), compresslevel=1, mtime=0)
+    """A snapshot as an object; equal ones are equal bytes.
+
+    Compressed: a length, that many bytes of JSON, and after it the contents, whose numbers the JSON lists.
+    """
+    there = [number for number, entry in enumerate(snapshot.entries) if entry.content is not None]
+    bare = snapshot.model_dump(mode="json", exclude={"entries": {"__all__": {"content"}}})
+    head = canonical({"snapshot": bare, "contents": there})
+    contents = (snapshot.entries[number].content or b"" for number in there)
+    return gzip.compress(
+        b"".join((len(head).to_bytes(HEAD_BYTES, "big"), head, *contents)), compresslevel=1, mtime=0
+    )
 
 
 def unpack_snapshot(data: bytes) -> Snapshot:
     """The snapshot of ``pack_snapshot``. Raises ``BadInput``."""
     try:
         opener = zlib.decompressobj(wbits=31)
-        text = opener.decompress(data, MAX_SNAPSHOT_BYTES)
+        whole = opener.decompress(data, MAX_SNAPSHOT_BYTES)
         if not opener.eof or opener.unused_data:
             raise BadInput("is cut, or larger than any sandbox's disk", field="snapshot", fix="fetch it again")
-        return Snapshot.model_validate_json(text)
-    except (zlib.error, ValidationError) as error:
+        return _opened(whole)
+    except (zlib.error, ValueError, TypeError, LookupError, RecursionError) as error:
         raise BadInput(f"is not a snapshot: {error}", field="snapshot") from None
+
+
+def _opened(whole: bytes) -> Snapshot:
+    start = HEAD_BYTES + int.from_bytes(whole[:HEAD_BYTES], "big")
+    head = json.loads(whole[HEAD_BYTES:start])
+    entries = list(Snapshot.model_validate(head["snapshot"]).entries)
+    there = head["contents"]
+    places = accumulate((entries[number].size for number in there), initial=start)
+    contents = [whole[first:end] for first, end in pairwise(places)]
+    if start + sum(map(len, contents)) != len(whole):
+        raise ValueError("its contents are not as long as its files")
+    for number, content in zip(there, contents, strict=True):
+        entries[number] = entries[number].model_copy(update={"content": content})
+    return Snapshot(entries=tuple(entries), skipped=tuple(head["snapshot"].get("skipped", ())))

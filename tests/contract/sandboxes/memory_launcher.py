@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from infra.sandboxes.frames import frame_of, read_frame
 from infra.sandboxes.wire import failure_of
-from schemas.sandbox import DriverName, SandboxLimits, SandboxOffer, SandboxOrder, SandboxRequest
+from schemas.sandbox import DriverName, SandboxLimits, SandboxOffer, SandboxOrder, SandboxRequest, Snapshot
 from tiltyard.testing.memory_box import HELD
 from tiltyard.testing.memory_sandboxes import MemorySandboxes
 
@@ -119,7 +119,7 @@ class MemoryLaunched:
         writer.write(frame_of({"id": number, **said}))
 
     async def _set_up(self, start: Any, environment: Any, limits: Any, pid_one: bool) -> dict[str, Any]:
-        assert (start, environment) == (self._order.model_dump(mode="json")["start"], self._order.environment)
+        assert (Snapshot.model_validate(start), environment) == (self._order.start, self._order.environment)
         assert SandboxLimits.model_validate(limits) == self._order.limits
         assert pid_one
         self._ref = await self._box.provision(self._order)
@@ -130,7 +130,7 @@ class MemoryLaunched:
         return reply.model_dump(mode="json")
 
     async def snapshot(self, known: dict[str, str]) -> dict[str, Any]:
-        return (await self._box.snapshot(self._ref, known)).model_dump(mode="json")
+        return (await self._box.snapshot(self._ref, known)).model_dump()
 
     async def settle(self, limit_s: float) -> dict[str, Any]:
         return {"empty": await self._box.settle(self._ref, limit_s)}

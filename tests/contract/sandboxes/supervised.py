@@ -100,7 +100,7 @@ class Supervised:
 
 
 def _json(value: Any) -> Any:
-    return value.model_dump(mode="json") if hasattr(value, "model_dump") else value
+    return value.model_dump() if hasattr(value, "model_dump") else value
 
 
 def changed(old: str, new: str, folder: Path) -> Path:

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -15,9 +15,9 @@ import pytest
 from infra.sandboxes.client import HostClient
 from infra.sandboxes.frames import frame_of, read_frame
 from infra.sandboxes.serve import serving
-from infra.sandboxes.supervisor import MAX_FRAME_BYTES
+from infra.sandboxes.supervisor import MAX_JSON_BYTES, MAX_TAIL_BYTES
 from infra.sandboxes.wire import METHODS
-from schemas.sandbox import ExecRequest, SandboxDrain, SandboxOrder, SandboxRef
+from schemas.sandbox import ExecRequest, FileEntry, SandboxDrain, SandboxOrder, SandboxRef, Snapshot
 from tests.contract.sandboxes.test_sandbox_host import SLEEP, TRUE, order
 from tiltyard.errors import BadInput, EnvironmentFailed, SandboxLost, SandboxUnreachable, StackFailed
 from tiltyard.ports import Sandboxes
@@ -36,17 +36,23 @@ async def asking(path: Path, sandboxes: Sandboxes) -> AsyncIterator[HostClient]:
         yield client
 
 
+NO_TAIL = bytes(4)
+
 GARBAGE = {
     "nothing": b"",
     "half a head": b"\0\0",
-    "half a frame": b"\0\0\1\0{",
-    "a huge frame": b"\xff\xff\xff\xff{}",
-    "no JSON": b"\0\0\0\3{]}",
+    "half a frame": b"\0\0\1\0" + NO_TAIL + b"{",
+    "a huge frame": b"\xff\xff\xff\xff" + NO_TAIL + b"{}",
+    "a huge tail": b"\0\0\0\2" + b"\xff\xff\xff\xff{}",
+    "no JSON": b"\0\0\0\3" + NO_TAIL + b"{]}",
     "binary": b"\1\2\3" + b"\0" * 400,
-    "no object": b"\0\0\0\3[1]",
-    "no id": b"\0\0\0\2{}",
+    "no object": b"\0\0\0\3" + NO_TAIL + b"[1]",
+    "no id": b"\0\0\0\2" + NO_TAIL + b"{}",
+    "a tail that nobody asked for": b"\0\0\0\x08\0\0\0\1" + b'{"id":1}x',
+    "a tail that is too short": b"\0\0\0\x18\0\0\0\1" + b'{"id":1,"x":{"bytes":2}}x',
+    "a tail of less than nothing": b"\0\0\0\x19\0\0\0\1" + b'{"id":1,"x":{"bytes":-1}}x',
     "an id that is none": frame_of({"id": "1", "do": "sandboxes"}),
-    "deep": b"\0\1\0\0" + b"[" * 65_536,
+    "deep": b"\0\1\0\0" + NO_TAIL + b"[" * 65_536,
     "HTTP": b"GET / HTTP/1.1\r\n\r\n",
 }
 
@@ -66,7 +72,7 @@ async def test_garbage_ends_its_connection_and_no_other(path: Path, garbage: str
 async def test_a_frame_past_the_limit_is_not_waited_for(path: Path) -> None:
     async with serving(MemorySandboxes(), path):
         reader, writer = await asyncio.open_unix_connection(path)
-        writer.write((MAX_FRAME_BYTES + 1).to_bytes(4, "big"))
+        writer.write((MAX_JSON_BYTES + 1).to_bytes(4, "big") + NO_TAIL)
         assert await reader.read() == b""
         writer.close()
 
@@ -235,3 +241,35 @@ def _run_as_nobody(argv: list[str]) -> int:
     if not python.exists():
         pytest.skip("no interpreter that another user can reach")
     return subprocess.run([os.fspath(python), *argv[1:]], user=65534, group=65534, timeout=60).returncode
+
+
+HUGE = FileEntry.model_construct(
+    path="huge", kind="file", mode=0o644, digest="", target="", content=bytes(MAX_TAIL_BYTES + 1)
+)
+
+
+async def test_what_no_frame_takes_is_bad_input_and_disturbs_no_other(path: Path) -> None:
+    async with asking(path, MemorySandboxes()) as client:
+        ref = await client.provision(order())
+        slow = asyncio.create_task(client.call(ref, SLEEP))
+        with pytest.raises(BadInput) as caught:
+            await client.provision(
+                order("two").model_copy(update={"start": Snapshot.model_construct(entries=(HUGE,))})
+            )
+        assert caught.value.field == "provision"
+        assert await client.call(ref, TRUE)
+        assert not slow.done()
+        await client.release(ref)
+
+
+class Huge(MemorySandboxes):
+    async def snapshot(self, sandbox: SandboxRef, known: Mapping[str, str]) -> Snapshot:
+        return Snapshot.model_construct(entries=(HUGE,), skipped=())
+
+
+async def test_an_answer_that_no_frame_takes_is_an_error_and_no_hang_up(path: Path) -> None:
+    async with asking(path, Huge()) as client:
+        ref = await client.provision(order())
+        with pytest.raises(BadInput, match="more than fit"):
+            await client.snapshot(ref, {})
+        assert await client.call(ref, TRUE)

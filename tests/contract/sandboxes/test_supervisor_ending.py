@@ -114,10 +114,14 @@ async def a_command_in_flight_has_not_ended(den: Supervised) -> None:
 async def a_hang_up_ends_everything(den: Supervised) -> None:
     await daemon(den, "deaf")
     await den.sh("sleep 1000 &")
+    asked = asyncio.create_task(den.sh("echo > on; exec sleep 1000", op_id="open"))
+    await den.appears("on")
     pids = [one.pid for one in psutil.Process(den.process.pid).children(recursive=True)]
-    assert len(pids) == 2
+    assert len(pids) == 3
     den.link.close()
-    await asyncio.wait_for(den.ended(), 20)
+    assert await asyncio.wait_for(den.ended(), 20) == 0
+    with pytest.raises(SandboxLost):
+        await asked
     assert [pid for pid in pids if alive(pid)] == []
 
 

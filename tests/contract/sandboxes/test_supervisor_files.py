@@ -210,7 +210,7 @@ async def test_a_copy_is_sorted_by_whole_paths_and_leaves_out_what_is_known(tmp_
 
 
 async def test_a_large_copy_arrives_whole(tmp_path: Path) -> None:
-    """Larger than what a socket takes at once, with blocks that base64 must not pad."""
+    """Larger than what a socket takes at once, in several blocks."""
     async with supervised(tmp_path) as den:
         files = {"large": os.urandom(3 * 2**20 + 1), "small": b"x", "empty": b""}
         for path, content in files.items():
@@ -223,13 +223,13 @@ async def test_a_large_copy_arrives_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "field"),
     [
-        ({"path": "../x", "content": ""}, "../x"),
-        ({"path": "/etc/x", "content": ""}, "/etc/x"),
-        ({"path": "a\0b", "content": ""}, "a"),
-        ({"path": "link/x", "content": ""}, "link/x"),
+        ({"path": "../x", "content": b""}, "../x"),
+        ({"path": "/etc/x", "content": b""}, "/etc/x"),
+        ({"path": "a\0b", "content": b""}, "a"),
+        ({"path": "link/x", "content": b""}, "link/x"),
         ({"path": "x"}, "x"),
         ({"path": "x", "kind": "link", "target": "a\0b"}, ""),
-        ({"path": 7, "content": ""}, ""),
+        ({"path": 7, "content": b""}, ""),
     ],
     ids=str,
 )
@@ -276,3 +276,17 @@ async def test_files_are_the_agent_s_where_it_has_a_user_of_its_own(tmp_path: Pa
         (den.work / "closed").chmod(0o600)
         assert (await den.read("closed")).code == "denied"
         assert (await den.snapshot()).skipped == ("closed: Permission denied",)
+
+
+async def test_names_that_are_long_in_json_cost_themselves_and_not_the_sandbox(tmp_path: Path) -> None:
+    """Bytes that JSON writes as six each: without a limit they would fill a frame that nobody reads."""
+    old = "MAX_COPIED_BYTES, MAX_COPIED_JSON_BYTES = 180 * 2**20, 48 * 2**20"
+    program = changed(old, "MAX_COPIED_BYTES, MAX_COPIED_JSON_BYTES = 180 * 2**20, 20_000", tmp_path)
+    async with supervised(tmp_path, program) as den:
+        for number in range(30):
+            (den.work / ("\x01" * 200 + f"{number:02}")).write_bytes(b"content")
+        found = await den.snapshot()
+        assert len(found.entries) == 14
+        assert len(found.skipped) == 16
+        assert "the names" in found.skipped[0]
+        assert await den.out("echo alive") == "alive\n"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from infra.sandboxes import supervisor
-from infra.sandboxes.frames import frame_of
+from infra.sandboxes.frames import HEAD, frame_of
 from schemas.base import sha256
 from schemas.sandbox import ExecRequest, SandboxLimits
 from tests.contract.sandboxes.supervised import Supervised, changed, spawn, started, supervised
@@ -132,7 +132,7 @@ async def answered(den: Supervised, request: Any) -> None:
 )
 def test_a_frame_that_is_no_request_is_answered(body: bytes, tmp_path: Path) -> None:
     with raw(tmp_path) as control:
-        control.sendall(len(body).to_bytes(4, "big") + body)
+        control.sendall(HEAD.pack(len(body), 0) + body)
         assert reply(control)["error"]["kind"] == "BadInput"
         control.sendall(frame_of({"id": 7, "do": "ping"}))
         assert reply(control) == {"id": 7, "ok": {}}
@@ -149,10 +149,11 @@ def test_frames_come_in_any_pieces(tmp_path: Path) -> None:
         assert [reply(control)["id"] for _ in range(20)] == list(range(20))
 
 
-def test_a_frame_that_is_too_large_is_the_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("too_large", [(supervisor.MAX_JSON_BYTES + 1, 0), (2, supervisor.MAX_TAIL_BYTES + 1)])
+def test_a_frame_that_is_too_large_is_the_end(too_large: tuple[int, int], tmp_path: Path) -> None:
     """What follows would be out of step."""
     with raw(tmp_path) as control:
-        control.sendall((supervisor.MAX_FRAME_BYTES + 1).to_bytes(4, "big"))
+        control.sendall(HEAD.pack(*too_large))
         assert control.recv(1) == b""
 
 
@@ -182,7 +183,11 @@ def raw(folder: Path) -> Iterator[socket.socket]:
 
 def reply(control: socket.socket) -> Any:
     with control.makefile("rb", buffering=0) as stream:
-        return json.loads(exactly(stream, int.from_bytes(exactly(stream, 4), "big")))
+        length, size = HEAD.unpack(exactly(stream, HEAD.size))
+        answer = json.loads(exactly(stream, length))
+        assert sum(entry["content"]["bytes"] for entry in answer.get("ok", {}).get("entries", ())) == size
+        exactly(stream, size)
+        return answer
 
 
 def exactly(stream: socket.SocketIO, size: int) -> bytes:

@@ -1,6 +1,8 @@
 """Files of a sandbox as values: the start, what has changed, and snapshots as objects."""
 
+import asyncio
 import gzip
+import random
 from contextlib import suppress
 
 import pytest
@@ -12,7 +14,8 @@ from schemas.base import canonical, sha256
 from schemas.evidence import FileChange
 from schemas.sandbox import FileEntry, SandboxLimits, SandboxPlan, Snapshot
 from tiltyard.errors import BadInput
-from tiltyard.sandbox.files import changes, digests, merged, pack_snapshot, start_of, unpack_snapshot
+from tiltyard.sandbox.files import changes, digests, fetch, keep, merged, pack_snapshot, start_of, unpack_snapshot
+from tiltyard.testing.memory_objects import MemoryObjects
 
 
 def file(path: str, content: bytes, mode: int = 0o644) -> FileEntry:
@@ -143,3 +146,15 @@ def test_a_changed_byte_never_crashes_it(position: int, value: int) -> None:
     changed = PACKED[:position] + bytes([value]) + PACKED[position + 1 :]
     with suppress(BadInput):
         assert unpack_snapshot(changed) == unpack_snapshot(PACKED)  # bytes of the header that say nothing
+
+
+async def test_others_go_on_while_large_files_are_kept() -> None:
+    """A worker that holds its loop for as long as this takes misses the heartbeats of all its episodes."""
+    turns, objects = 0, MemoryObjects()
+    large = snapshot(file("large", random.Random(1).randbytes(2**23)))
+    done = asyncio.create_task(keep(objects, large))
+    while not done.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+    assert turns > 10
+    assert await fetch(objects, done.result()) == large
