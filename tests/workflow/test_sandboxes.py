@@ -49,6 +49,23 @@ async def test_the_digest_is_the_same_however_the_turns_were_sliced(client: Clie
         assert results[0].digests.trace
 
 
+async def test_files_are_kept_after_a_turn_that_may_have_changed_them(client: Client, tmp_path: Path) -> None:
+    async def looks(view: View) -> Decision:
+        plan = (
+            calls("shell", command="echo x > x"),
+            calls("read_file", path="x"),
+            calls("read_file", path="x"),
+            calls("write_file", path="y", content="y"),
+        )
+        return plan[view.turn] if view.turn < len(plan) else Decision(submit={"done": True})
+
+    async with arena(client, {"looks": looks}, tmp_path) as place, place.worker():
+        spec = await place.plan(box_task(), "looks")
+        await (await place.start(spec, ONE_TURN)).result()
+        turns = (await evidence_of(place, spec)).turns
+        assert [bool(turn.checkpoint) for turn in turns] == [True, False, False, True, False]
+
+
 async def test_the_world_s_clock_makes_up_for_what_commands_cost(client: Client, tmp_path: Path) -> None:
     def decide(view: View) -> Decision:
         plan = (

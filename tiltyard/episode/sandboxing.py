@@ -12,7 +12,7 @@ from tiltyard.episode.delivery import Reconciler
 from tiltyard.errors import SandboxUnavailable
 from tiltyard.ports import Journal, Objects, Sandboxes
 from tiltyard.sandbox.files import digests, fetch, keep, merged, start_of
-from tiltyard.sandbox.tools import is_command
+from tiltyard.sandbox.tools import may_change_files
 
 
 class Sandboxing:
@@ -87,9 +87,9 @@ def last_checkpoint(turns: Sequence[TurnRecord]) -> TurnRecord | None:
 
 
 def has_unsaved(task: Task, turns: Sequence[TurnRecord]) -> bool:
-    """Whether commands have run since the last checkpoint."""
+    """Whether files may have changed since the last checkpoint."""
     since = itertools.takewhile(lambda turn: not turn.checkpoint, reversed(turns))
-    return any(is_command(task, call.tool) for turn in since for call in turn.decision.calls)
+    return any(may_change_files(task, call.tool) for turn in since for call in turn.decision.calls)
 
 
 class Checkpoints:

@@ -44,7 +44,7 @@ from tiltyard.errors import (
     WorldUnreachable,
 )
 from tiltyard.ports import Journal, OpenPolicy, Policies
-from tiltyard.sandbox.tools import is_command
+from tiltyard.sandbox.tools import is_command, may_change_files
 
 Committed = Callable[[str], None]
 """Told the episode's id after a call took effect and before anything of it is journalled; used by drills."""
@@ -172,7 +172,7 @@ class SliceRunner:
         if is_command(now.task, call.tool):
             if restored is not None and restored.open_turn == record.turn:
                 return _refused(call, "sandbox_lost", told_of_loss(restored)), "", after_command(clocks, call.tool)
-            now.unsaved = True
+            now.unsaved = now.unsaved or may_change_files(now.task, call.tool)
         answered = await self._gateway.call(now.place, delivery_id(*now.key, record.turn, index), call, clocks)
         now.outage_s += answered.outage_s
         if answered.committed:
@@ -191,7 +191,7 @@ class SliceRunner:
         sandbox, plan = now.request.sandbox, now.task.sandbox
         if not now.unsaved or not now.progress or sandbox is None or plan is None:
             return
-        if now.open is not None and any(is_command(now.task, call.tool) for call in now.open.decision.calls):
+        if now.open is not None and any(may_change_files(now.task, call.tool) for call in now.open.decision.calls):
             return
         name = await self._checkpoints.save(sandbox, plan)
         await self._journal.checkpoint(*now.key, now.writer, len(now.progress) - 1, name)

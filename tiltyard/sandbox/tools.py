@@ -99,6 +99,11 @@ def is_command(task: Task, tool: str) -> bool:
     return task.sandbox is not None and tool in SANDBOX_TOOLS and (not task.tools or tool in task.tools)
 
 
+def may_change_files(task: Task, tool: str) -> bool:
+    """Whether a call of ``tool`` can have left the sandbox's files otherwise than it found them."""
+    return is_command(task, tool) and tool != read_file.spec.name
+
+
 def world_tools(task: Task) -> tuple[str, ...]:
     """The task's allow-list as its world knows it."""
     return tuple(tool for tool in task.tools if task.sandbox is None or tool not in SANDBOX_TOOLS)
