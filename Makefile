@@ -27,7 +27,7 @@ demo: setup  ## run the main job: episodes that lose replies and workers, and lo
 	@$(BIN)/tiltyard demo
 
 test: setup  ## pass the tests
-	$(BIN)/pytest -m 'not chaos' -n 3 --dist loadfile
+	$(BIN)/pytest -m 'not chaos' -n 3 --dist loadfile --no-loadscope-reorder
 
 chaos: setup  ## the long run under random kills and losses
 	$(BIN)/pytest -m chaos -s --timeout 3600

@@ -4,6 +4,7 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
+import pytest
 from temporalio.client import Client, WorkflowHandle
 
 from schemas.contract import AnswerContract
@@ -75,14 +76,19 @@ async def test_history_bytes_per_slice_do_not_grow_with_observations(client: Cli
     assert abs(measured["1 MB"] / measured["1 KB"] - 1) < 0.01  # ids and times differ by a few bytes
 
 
-async def test_1000_turns_in_slices_of_one_continue_as_new(client: Client, tmp_path: Path) -> None:
-    turns = 999
-    async with arena(client, {"long": reading(100, turns)}, tmp_path, BLOBS) as place, place.worker():
-        spec = await place.plan(blobs_task(Limits(turns=1_100, tool_calls=1_100)), "long")
-        handle = await place.start(spec, Tuning(slice_turns=1, slices_per_run=400))
+@pytest.mark.parametrize(
+    ("turns", "slices_per_run"),
+    [pytest.param(250, 100, id="250 turns"), pytest.param(1_000, 400, id="1000 turns", marks=pytest.mark.chaos)],
+)
+async def test_turns_in_slices_of_one_continue_as_new(
+    client: Client, tmp_path: Path, turns: int, slices_per_run: int
+) -> None:
+    async with arena(client, {"long": reading(100, turns - 1)}, tmp_path, BLOBS) as place, place.worker():
+        spec = await place.plan(blobs_task(Limits(turns=turns + 10, tool_calls=turns + 10)), "long")
+        handle = await place.start(spec, Tuning(slice_turns=1, slices_per_run=slices_per_run))
         await handle.result()
         result = await place.outcome(spec)
-        assert (result.end, result.counts.turns) == (End.SUBMITTED, turns + 1)
+        assert (result.end, result.counts.turns) == (End.SUBMITTED, turns)
         runs = await _runs(client, handle.id)
         assert runs == 3
         await place.assert_nothing_left(spec)
