@@ -152,7 +152,7 @@ def test_a_pass_cannot_be_had_by_simple_means(tmp_path: Path, shop: str) -> None
 def test_what_was_patched_is_named(tmp_path: Path) -> None:
     found = run(tmp_path, FORGERS["never runs a test"])
     assert outcomes(found) == ["passed", "passed"]
-    assert found.patched == ("unittest.TestCase.run",)
+    assert found.patched == ("unittest.case.TestCase.run",)
 
 
 def test_a_patch_for_the_time_of_a_test_is_none(tmp_path: Path) -> None:
