@@ -192,7 +192,7 @@ async def test_terminated_while_the_sandbox_is_being_made(client: Client, tmp_pa
 async def test_a_host_that_does_not_answer_until_the_deadline(client: Client, tmp_path: Path) -> None:
     async with boxes(client, tmp_path) as (place, gated):
         gated.gates["call"].failing = lambda: SandboxUnreachable("no reply")
-        spec = await place.plan(box_task(), "writer")
+        spec = await place.plan(box_task(limits={"command_s": 1}), "writer")
         await (await place.start(spec)).result()
         result = await place.outcome(spec)
         assert (result.end, result.validity) == (End.ENVIRONMENT_ERROR, Validity.ENVIRONMENT)
