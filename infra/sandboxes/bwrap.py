@@ -93,5 +93,6 @@ def _mounts(room: Room) -> Iterator[str]:
             yield from ("--bind", str(volume.made), volume.name)
         else:
             yield from ("--perms", volume.mode, "--size", str(volume.size), "--tmpfs", volume.name)
-    # What bwrap makes to hang the rest on would be writable without a limit.
-    yield from ("--remount-ro", "/dev", "--remount-ro", "/")
+    # What bwrap makes to hang the rest on would be writable without a limit; and in /proc a process could say that
+    # others are to be killed before it for want of memory.
+    yield from ("--remount-ro", "/dev", "--remount-ro", "/proc", "--remount-ro", "/")

@@ -13,6 +13,8 @@ import sys
 
 CLONE_NEWUSER = 0x10000000
 AF_VSOCK = 40
+FOLDERS = ("/", "/dev", "/usr", "/etc", "/opt")
+SCORE = "/proc/self/oom_score_adj"
 
 
 def found() -> dict[str, object]:
@@ -21,7 +23,7 @@ def found() -> dict[str, object]:
         "version": list(sys.version_info[:2]),
         "ids": [os.getuid(), os.getgid(), os.getpid()],
         "writable_bytes": {path: _size(path) for path in ("/work", "/tmp", "/dev/shm")},  # noqa: S108
-        "written": [path for path in ("/", "/dev", "/usr", "/etc", "/opt") if _writes(path)],
+        "written": [path for path in (*FOLDERS, SCORE) if _writes(path)],
         "interfaces": sorted(_interfaces()),
         "routes": _routes(),
         "vsock": _opens(AF_VSOCK),
@@ -37,8 +39,9 @@ def _size(path: str) -> int:
 
 
 def _writes(path: str) -> bool:
+    file = os.path.join(path, "probe") if os.path.isdir(path) else path
     try:
-        os.close(os.open(os.path.join(path, "probe"), os.O_WRONLY | os.O_CREAT))
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT))
     except OSError:
         return False
     return True

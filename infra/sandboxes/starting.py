@@ -30,8 +30,8 @@ JOURNAL, LAST_WORDS = "journal", "last-words"
 START_S = 20.0
 """How long bwrap may take to make the namespaces, in seconds, on a machine that does much else."""
 
-Command = Callable[[int, int], list[str]]
-"""What is run, given the descriptors of its control socket and its journal."""
+Command = Callable[[int, int, int], list[str]]
+"""What is run, given the descriptors of its control socket, its journal and the host's ``/proc``."""
 
 
 class StartFailed(Exception):
@@ -71,8 +71,10 @@ def begin(
         (told, tells), (waits, release) = _pipe(undo, ours), _pipe(undo, undo)
         journal = ours.enter_context((folder / JOURNAL).open("ab+", buffering=0))
         refused = ours.enter_context(stage.filter.open("rb", buffering=0))
+        proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        ours.callback(os.close, proc)
         own = Descriptors(tells.fileno(), waits.fileno(), refused.fileno())
-        passed = (theirs.fileno(), journal.fileno())
+        passed = (theirs.fileno(), journal.fileno(), proc)
         room = stage.room._replace(writable=mounted.volumes if mounted else volumes_of(limits))
         arguments = [*bwrap.arguments(room, own), *(command or _supervisor(stage))(*passed)]
         program = _spawn(stage, folder, arguments, (*own, *passed))
@@ -99,7 +101,7 @@ def finish(begun: Begun) -> BoxedSandbox:
 
 
 def _supervisor(stage: Stage) -> Command:
-    return lambda control, journal: [*stage.supervisor, str(control), str(journal)]
+    return lambda *passed: [*stage.supervisor, *map(str, passed)]
 
 
 def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[FileIO, FileIO]:

@@ -1,12 +1,13 @@
 """The supervisor: the one process of ours in a sandbox. It runs commands and moves files, each once, and ends them.
 
-    python3 -I -S supervisor.py CONTROL_FD JOURNAL_FD
+    python3 -I -S supervisor.py CONTROL_FD JOURNAL_FD [PROC_FD]
 
 ``CONTROL_FD`` is a connected stream socket. A frame on it is two lengths of four bytes, big-endian, and that many
 bytes of JSON and of a tail: a request ``{"id": N, "do": NAME, ...}`` or its reply, ``{"id": N, "ok": {...}}`` or
 ``{"id": N, "error": {"kind", "message"}}``. The tail has the contents of files, one after the other; in the JSON
 each is ``{"bytes": COUNT}``. When the other side hangs up, everything here is killed. ``JOURNAL_FD`` is a file
-opened for reading and appending that nothing in the sandbox can reach.
+opened for reading and appending that nothing in the sandbox can reach. ``PROC_FD`` is a ``/proc`` that may be
+written to, where the sandbox's own may not.
 
 Processes in the sandbox may have the same user as the supervisor and wish it ill. So it is not dumpable, which
 closes ``/proc/PID`` and ptrace to them, and hands no descriptor on. As PID 1 no signal of theirs reaches it.
@@ -737,7 +738,7 @@ class Operation:
 
     __slots__ = (
         "argv", "askers", "began", "deadline", "digest", "do", "ended", "exit_code", "in_flight", "op_id",
-        "outputs", "path", "pid", "reply", "signal", "started", "status", "timed_out",
+        "outputs", "path", "pid", "release", "reply", "said", "signal", "started", "status", "timed_out",
     )  # fmt: skip
 
     def __init__(self, request: dict[str, Any], digest: str) -> None:
@@ -749,7 +750,8 @@ class Operation:
         self.exit_code: int | None = None
         self.signal = ""
         self.reply = (0, 0)
-        self.pid = self.status = -1
+        self.pid = self.status = self.release = -1
+        self.said = b""
         self.began = 0.0
         self.deadline: Timer | None = None
         self.outputs: dict[int, Capture] = {}
@@ -771,6 +773,7 @@ class Recipe:
 
     def __init__(self, work: int, environment: dict[str, str], limits: dict[str, Any], agent: Agent, pid_one: bool):
         self.work, self.agent = work, agent
+        self.most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.environment = {name.encode(): value.encode() for name, value in environment.items()}
         self.search = environment.get("PATH", "").split(":")
         unchangeable = (_signal.SIGKILL, _signal.SIGSTOP)
@@ -788,7 +791,9 @@ class Recipe:
         if pid_one:  # it counts all processes of a user: without a namespace that is more than the sandbox's
             self.rlimits.append((resource.RLIMIT_NPROC, within(resource.RLIMIT_NPROC, limits["processes"])))
 
-    def become(self, kernel: Kernel, argv: list[bytes], streams: list[int], gate: int) -> None:
+    def become(
+        self, kernel: Kernel, argv: list[bytes], streams: list[int], status: int, gate: int, proc: int
+    ) -> None:
         """In the child: be set up, wait to be released, and become the program. Returns only by raising."""
         for number in self.handled:
             _signal.signal(
@@ -807,6 +812,10 @@ class Recipe:
         os.umask(0o022)
         for number, fd in enumerate(streams):
             os.dup2(fd, number)
+        os.write(status, os.readlink("self", dir_fd=proc).encode() if proc >= 0 else b"")
+        close_all_but(sorted((status, gate)), self.most_files)
+        kernel.prctl(PR_SET_DUMPABLE, 1)  # or the supervisor could not open what says who is killed first
+        os.write(status, READY)
         if os.read(gate, 1) != b"!":
             os._exit(127)  # nobody is left to release it
         os.execve(self.find(os.fsdecode(argv[0])), argv, self.environment)  # noqa: S606 it is what was asked for
@@ -828,32 +837,43 @@ def within(kind: int, value: int, more: int = 0) -> tuple[int, int]:
     return (value, value + more) if most == resource.RLIM_INFINITY else (min(value, most), min(value + more, most))
 
 
-class OutOfMemoryScore:
-    """Makes children the first that the kernel kills for want of memory.
+READY = b"\n"
+"""What a child says on its status between its number in ``PROC_FD`` and the error that kept it from its program."""
 
-    The file can be opened only while the process is dumpable, and a child, which is not, could not open its own: so
-    the supervisor has the score for as long as it forks.
+
+def close_all_but(kept: list[int], most: int) -> None:
+    """Close all descriptors below ``most`` but the standard streams and those in ``kept``, which are in order."""
+    first = 3
+    for fd in (*kept, most):
+        os.closerange(first, fd)
+        first = fd + 1
+
+
+class OutOfMemoryScores:
+    """Makes commands the first that the kernel kills for want of memory; the supervisor never is one of them.
+
+    The score is inherited, so a command must have it before it starts anything. If the supervisor had it while it
+    forks, it would itself be killed by a fork for which there is no memory. A copy of the supervisor is closed to
+    everybody, the supervisor included, and a program of the agent's must not wait. So the copy gives up all that is
+    not the agent's, opens itself, and waits to be released.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, proc: int | None) -> None:
+        """``proc`` is an open ``/proc`` that may be written to."""
+        self.proc = os.open("/proc", FOLDER) if proc is None else proc
+
+    def first_is(self, name: bytes) -> None:
+        """``name`` is the number that a child of ours has in ``proc``."""
         try:
-            self.fd = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
-            self.own = os.pread(self.fd, 16, 0).strip()
+            fd = os.open(os.fsdecode(name) + "/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC, dir_fd=self.proc)
         except OSError:
-            self.fd, self.own = -1, b""
-
-    def __enter__(self) -> None:
-        self._set(b"1000")
-
-    def __exit__(self, *_: object) -> None:
-        self._set(self.own)
-
-    def _set(self, score: bytes) -> None:
-        if self.fd >= 0:
-            try:
-                os.pwrite(self.fd, score, 0)
-            except OSError:
-                pass  # the machine does not let us; then it decides by size
+            return  # it has ended, or the machine does not let us; then it decides by size
+        try:
+            os.write(fd, b"1000")
+        except OSError:
+            pass
+        finally:
+            os.close(fd)
 
 
 def stdin_of(data: bytes) -> int:
@@ -968,7 +988,7 @@ class Programs:
         """(who, arguments, operation); ``None`` for an exec that will fail, as searches of ``PATH`` do."""
         pid = number(notice, 8, 4)
         leader = self.released.pop(pid, None)
-        if leader is not None:  # it is a copy of the supervisor still, and so closed to it as well
+        if leader is not None:  # it is a copy of the supervisor still
             return leader, self.leaders[pid].argv, self.leaders[pid].op_id
         task = look(pid)
         process = look(process_of(pid)) if task is not None and task.is_thread else task
@@ -1119,9 +1139,15 @@ class Loop:
 
     def off(self, fd: int) -> None:
         """No more of this descriptor, which is closed. Again: nothing happens."""
-        if self._calls.pop(fd, None) is not None:
-            self._poll.unregister(fd)
+        if self.forget(fd):
             os.close(fd)
+
+    def forget(self, fd: int) -> bool:
+        """No more of this descriptor, which stays open; whether it was called for."""
+        known = self._calls.pop(fd, None) is not None
+        if known:
+            self._poll.unregister(fd)
+        return known
 
     def has(self, fd: int) -> bool:
         return fd in self._calls
@@ -1240,9 +1266,9 @@ class Supervisor:
     agent: Agent
     limits: dict[str, Any]
 
-    def __init__(self, control: int, journal: int) -> None:
+    def __init__(self, control: int, journal: int, proc: int | None = None) -> None:
         self.loop, self.kernel, self.journal = Loop(), Kernel(), Journal(journal)
-        self.score = OutOfMemoryScore()
+        self.scores = OutOfMemoryScores(proc)
         self.kernel.stop_ignoring_its_own()
         self.kernel.prctl(PR_SET_DUMPABLE, 0)
         self.kernel.prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -1545,8 +1571,7 @@ class Supervisor:
             gate, release = os.pipe()
             ours.append(release)
             fds.append(gate)
-            with self.score:
-                pid = os.fork()
+            pid = os.fork()
             if pid == 0:
                 self._child(operation, fds)
         except OSError as error:
@@ -1556,7 +1581,7 @@ class Supervisor:
         finally:
             for fd in fds:
                 os.close(fd)
-        self._release(operation, pid, ours, timeout_s)
+        self._watch(operation, pid, ours, timeout_s)
 
     def _child(self, operation: Operation, fds: list[int]) -> NoReturn:
         *streams, status, gate = fds
@@ -1564,34 +1589,61 @@ class Supervisor:
             if self.programs.fd >= 0:
                 os.close(self.programs.fd)  # or it would wait for itself once the supervisor is gone
             argv = [argument.encode() for argument in operation.argv]
-            self.recipe.become(self.kernel, argv, streams, gate)
+            self.recipe.become(self.kernel, argv, streams, status, gate, self.scores.proc)
         except OSError as error:
-            os.write(status, str(error.errno).encode())
+            os.write(status, READY + str(error.errno).encode())
         except BaseException:
-            os.write(status, str(errno.EINVAL).encode())
+            os.write(status, READY + str(errno.EINVAL).encode())
         finally:
             os._exit(127)
 
-    def _release(self, operation: Operation, pid: int, ours: list[int], timeout_s: float) -> None:
-        out, err, operation.status, release = ours
+    def _watch(self, operation: Operation, pid: int, ours: list[int], timeout_s: float) -> None:
+        out, err, operation.status, operation.release = ours
         operation.pid, operation.started = pid, True
         leader = look(pid)
         self.journal.write("started", op=operation.op_id, pid=pid, starttime=leader.start if leader else 0)
         self.running[pid] = operation
         if leader is not None:
             self.programs.release(leader, operation)
-        for fd in (out, err):
+        for fd in (out, err, operation.status):
             os.set_blocking(fd, False)
+        self.loop.on(operation.status, lambda: self.on_status(operation))
+        for fd in (out, err):
             operation.outputs[fd] = Capture(self.limits["output_bytes"])
             self.loop.on(fd, lambda fd=fd: self.on_output(operation, fd))  # type: ignore[misc]
         operation.began = time.monotonic()
         within_s = min(timeout_s, self.limits["command_s"])
         operation.deadline = self.loop.after(within_s, lambda: self.on_timeout(operation))
+
+    def on_status(self, operation: Operation) -> None:
+        """Release a child that is ready. Later there may be an error, which is read when it has ended.
+
+        Its number came before anybody else could write there; for the rest of it, others may have.
+        """
+        operation.said += self._heard(operation)
+        name, ready, _ = operation.said.partition(READY)
+        if not ready:
+            return
+        self.loop.forget(operation.status)
+        if name:
+            self.scores.first_is(name)
+        self._let_go(operation, b"!")
+
+    def _heard(self, operation: Operation) -> bytes:
         try:
-            os.write(release, b"!")
+            return os.read(operation.status, 64)
+        except BlockingIOError:
+            return b""  # somebody holds the other end; the command itself has let go of it
+
+    def _let_go(self, operation: Operation, word: bytes = b"") -> None:
+        if operation.release < 0:
+            return
+        try:
+            os.write(operation.release, word)
         except OSError:
             pass  # it was killed before
-        os.close(release)
+        os.close(operation.release)
+        operation.release = -1
 
     def on_output(self, operation: Operation, fd: int, limit: int = PIPE_BYTES) -> None:
         try:
@@ -1639,11 +1691,13 @@ class Supervisor:
         if operation.deadline is not None:
             operation.deadline.cancel()
         self.programs.released.pop(operation.pid, None)
-        failure = os.read(operation.status, 16)
+        failure = (operation.said + self._heard(operation)).rpartition(READY)[2][:4]
+        self.loop.forget(operation.status)
         os.close(operation.status)
+        self._let_go(operation)
         outputs = [self.last_output(operation, fd) for fd in operation.outputs]
         operation.outputs = {}
-        if failure:
+        if failure.isdigit():
             self.programs.forget(operation.pid)
             message = cannot_start(operation.argv, int(failure))
             return self.end(operation, {"code": "cannot_start", "message": message})
@@ -1717,11 +1771,11 @@ def keep_descriptors_to_ourselves() -> None:
                 pass  # the one that listed the folder
 
 
-def main(control: int, journal: int) -> None:
+def main(control: int, journal: int, proc: int | None = None) -> None:
     """Be the supervisor until the other side of ``control`` hangs up."""
     keep_descriptors_to_ourselves()
-    Supervisor(control, journal).run()
+    Supervisor(control, journal, proc).run()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(*map(int, sys.argv[1:]))

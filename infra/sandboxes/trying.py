@@ -18,7 +18,7 @@ def look_around(stage: Stage, groups: ControlGroups, folder: Path) -> dict[str, 
     folder.mkdir(parents=True, exist_ok=True)
     source = PROBE.read_text()
     program = [str(stage.interpreter.program), "-I", "-S", "-c", source]
-    begun = begin(stage, groups, LIMITS, folder, lambda control, _: [*program, str(control)])
+    begun = begin(stage, groups, LIMITS, folder, lambda control, *_: [*program, str(control)])
     try:
         sandbox = finish(begun)
     finally:

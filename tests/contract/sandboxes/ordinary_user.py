@@ -53,7 +53,8 @@ async def session(folder: Path) -> dict[str, object]:
             bench = SandboxBench(host, "bubblewrap")
             async with bench.sandbox() as box:
                 said = await box.out(
-                    "id -u; python3 -c 'print(6 * 7)'; (setsid sleep 1000 &); head -1 /proc/self/uid_map"
+                    "id -u; python3 -c 'print(6 * 7)'; cat /proc/self/oom_score_adj; (setsid sleep 1000 &); "
+                    "head -1 /proc/self/uid_map"
                 )
                 await box.put("file", b"text")
                 files = {path: content.decode() for path, content in (await box.files()).items()}

@@ -4,7 +4,7 @@ import pytest
 
 from infra.sandboxes.cgroups import SUPERVISOR_PROCESSES
 from schemas.sandbox import SandboxLimits
-from tests.contract.sandboxes.abuse_yard import LIBC, Yard, drained, printed, python
+from tests.contract.sandboxes.abuse_yard import LIBC, Yard, drained, printed, python, until
 from tiltyard.testing.sandbox_bench import Box
 
 MIB = 2**20
@@ -94,6 +94,53 @@ time.sleep(30)
         await works(box)
         killed = await box.sh("kill -9 $$")
         assert not killed.out_of_memory, "killed by itself"
+
+
+BALLOONS = """
+import os, signal, sys, time
+for name in ("oom_score_adj", "oom_adj"):
+    try: open(f"/proc/self/{name}", "w").write("0")
+    except OSError: pass
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if sys.argv[1:] == ["at the end"]:
+    told = []
+    signal.signal(signal.SIGTERM, lambda *_: told.append(True))
+    open("ready", "w").close()
+    while not told: time.sleep(0.01)
+for _ in range(20):
+    os.dup2(os.memfd_create("pages", 0), 9)
+    if not os.fork():
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.execv("/bin/sh", ["sh", "-c", "head -c 60000000 /dev/zero >&9; exec sleep 1000"])
+os.execv("/bin/sleep", ["sleep", "3"])
+"""
+"""Small processes that hold much memory which counts for none of them, and would rather not be killed first."""
+
+
+@pytest.mark.parametrize("when", ["while a command runs", "at the end"])
+async def test_memory_that_counts_for_nobody_kills_the_supervisor_neither(yard: Yard, when: str) -> None:
+    yard.needs("memory")
+    async with yard.sandbox() as box:
+        await box.put("balloons.py", BALLOONS.encode())
+        await box.sh(f"setsid python3 balloons.py '{when}' >/dev/null 2>&1 & sleep 1")
+        if when != "at the end":
+            await until(lambda: yard.watched.launched[box.order.name].memory_kills(), "nobody was killed")
+            await works(box)
+        assert (await drained(box)).empty
+        assert yard.watched.launched[box.order.name].memory_kills(), "there was memory enough"
+        assert await box.files()
+
+
+async def test_nobody_says_who_is_killed_for_want_of_memory(yard: Yard) -> None:
+    async with yard.sandbox() as box:
+        for name in ("oom_score_adj", "oom_adj"):
+            ended = await box.sh(f"for one in self $$ 1; do echo 1 > /proc/$one/{name} && echo written; done")
+            assert ended.stdout.text == "", name
+        assert await box.out("cat /proc/self/oom_score_adj") == "1000\n"
+        outputs = "echo out > /dev/stdout; echo err > /proc/self/fd/2; echo file 3> f > /dev/fd/3"
+        said = await box.sh(outputs)
+        assert (said.exit_code, said.stdout.text, said.stderr.text) == (0, "out\n", "err\n")
 
 
 @pytest.mark.parametrize("signal", ["KILL", "TERM", "INT", "HUP", "STOP", "USR1", "SEGV"])

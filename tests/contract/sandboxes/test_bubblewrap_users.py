@@ -40,7 +40,7 @@ async def test_an_ordinary_user_has_sandboxes_without_root(bubblewrap: Bubblewra
     if not offer["available"]:
         pytest.skip(f"ordinary users have none here, and are told: {offer['problem']} ({offer['fix']})")
     assert told["user"] == USER
-    assert told["said"] == ["1000", "42", "1000", "0", "1"]
+    assert told["said"] == ["1000", "42", "1000", "1000", "0", "1"]
     assert told["files"] == {"file": "text"}
     assert (told["drain"]["found"], told["drain"]["empty"]) == (1, True)
     assert told["left"] == []
@@ -71,7 +71,7 @@ async def in_user_namespace(before: str, folder: Path) -> dict[str, Any]:
 async def test_root_without_other_users_has_sandboxes_like_an_ordinary_user(tmp_path: Path) -> None:
     told = await in_user_namespace(":", tmp_path)
     assert told["offer"]["available"], told
-    assert (told["said"][:2], told["drain"]["empty"], told["left"]) == (["1000", "42"], True, [])
+    assert (told["said"][:3], told["drain"]["empty"], told["left"]) == (["1000", "42", "1000"], True, [])
 
 
 async def test_where_there_are_no_user_namespaces_the_offer_says_so_and_how_to_mend_it(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ async def test_root_that_may_not_mount_has_sandboxes_all_the_same(tmp_path: Path
     if not Path("/usr/bin/python3").exists() and not told["offer"]["available"]:
         pytest.skip("there is no python3 that another user can reach")
     assert told["offer"]["available"], told
-    assert (told["said"][:2], told["drain"]["empty"], told["left"]) == (["1000", "42"], True, [])
+    assert (told["said"][:3], told["drain"]["empty"], told["left"]) == (["1000", "42", "1000"], True, [])
     assert set(Path(tempfile.gettempdir()).glob("tiltyard-stage-*")) <= before
 
 
