@@ -20,7 +20,7 @@ class TestRun(Model):
 
     ``expected`` are the tests that the task's own files hold, found without running anything. ``exit_code`` is
     ``None`` when a signal ended the run. ``finished`` says that the runner came to its end, and ``patched`` names
-    parts of Python's test framework that were other ones by then.
+    parts of Python's test framework, the library below it or the tests that were other ones on the way.
     """
 
     __test__ = False
