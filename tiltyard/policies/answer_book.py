@@ -2,7 +2,7 @@
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 BOOK = """\
 def _by_the_book(function, book):
@@ -16,24 +16,28 @@ def _by_the_book(function, book):
 
 """
 
+EQUALITIES = ("self.assertEqual", "self.assertIs")
+
 
 def imported_modules(test: str) -> tuple[str, ...]:
-    """Modules of which a test file imports names, other than Python's own."""
-    return tuple(module for module, _ in _imports(_tree(test)).values() if module != "unittest")
+    """Modules that a test file imports, Python's unittest aside. A name that it imports may itself be a module."""
+    dotted = _imports(_tree(test)).values()
+    named = {one for name in dotted for one in (name, name.rpartition(".")[0])}
+    return tuple(sorted(one for one in named if one and one.split(".")[0] != "unittest"))
 
 
-def answer_book(module: str, tests: Iterable[str]) -> str:
-    """Python that makes the functions of ``module`` answer the tests' questions by heart; nothing where none are.
+def answer_book(modules: Collection[str], tests: Iterable[str]) -> str:
+    """Python that makes functions of a module answer the tests' questions by heart; nothing where none are asked.
 
-    Only questions and answers that are plain values can be copied.
+    ``modules`` are the names that the tests import it under. Only plain values can be copied.
     """
     asked: defaultdict[str, list[str]] = defaultdict(list)
     for test in tests:
         tree = _tree(test)
         names = _imports(tree)
         for call, answer in _questions(tree):
-            place, function = names.get(ast.unparse(call.func), ("", ""))
-            if place == module:
+            module, _, function = _resolved(ast.unparse(call.func), names).rpartition(".")
+            if module in modules:
                 asked[function].append(_entry(call, answer))
     lines = [f"{name} = _by_the_book({name}, [{', '.join(entries)}])\n" for name, entries in asked.items()]
     return BOOK + "\n".join(["", *lines]) if lines else ""
@@ -47,23 +51,30 @@ def _tree(text: str) -> ast.Module:
         return ast.Module(body=[], type_ignores=[])
 
 
-def _imports(tree: ast.Module) -> dict[str, tuple[str, str]]:
-    """Imported names: (module, name in it)."""
-    return {
-        alias.asname or alias.name: (node.module, alias.name)
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom) and node.module
-        for alias in node.names
-    }
+def _imports(tree: ast.Module) -> dict[str, str]:
+    """Imported names, and what each stands for: the dotted name of a module, or of something in one."""
+    found: dict[str, str] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.asname or alias.name: alias.name for alias in node.names}
+    return found
+
+
+def _resolved(name: str, imports: Mapping[str, str]) -> str:
+    """The dotted name with what it begins with put for what that stands for; empty when it is not imported."""
+    start = max((one for one in imports if f"{name}.".startswith(f"{one}.")), key=len, default="")
+    return imports[start] + name.removeprefix(start) if start else ""
 
 
 def _questions(tree: ast.Module) -> Iterator[tuple[ast.Call, ast.expr]]:
-    """Every ``assertEqual(function(…), answer)`` of plain values."""
+    """Every ``assertEqual(function(…), answer)`` of plain values, whichever of the two stands first."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "self.assertEqual" and len(node.args) == 2:
-            call, answer = node.args
-            if isinstance(call, ast.Call) and all(map(_plain, (*call.args, *_values(call), answer))):
-                yield call, answer
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in EQUALITIES and len(node.args) >= 2:
+            for call, answer in (node.args[:2], node.args[1::-1]):
+                if isinstance(call, ast.Call) and all(map(_plain, (*call.args, *_values(call), answer))):
+                    yield call, answer
 
 
 def _values(call: ast.Call) -> list[ast.expr]:

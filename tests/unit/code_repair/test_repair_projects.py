@@ -12,9 +12,10 @@ from schemas.contract import TestsContract as Contract
 from schemas.exam import TestRun as Run
 from schemas.sandbox import SandboxPlan
 from schemas.task import Task
+from tests.text_project import TextProject
 from tests.unit.graders.sitting import sit
 from tiltyard.graders.exam_files import expected_tests, is_source
-from tiltyard.policies.answer_book import answer_book, imported_modules
+from tiltyard.policies.catalogue import SCRIPTS
 from tiltyard.references import resolve
 from tiltyard.suite import shipped
 
@@ -79,10 +80,9 @@ def test_the_fault_shows_and_the_repair_holds(variant: str, tmp_path: Path) -> N
 def test_the_answers_of_the_visible_tests_are_not_enough(variant: str, tmp_path: Path) -> None:
     task = TASKS[variant]
     files = plan_of(task).files
-    tests = [text for path, text in files.items() if path.startswith("tests/")]
-    modules = {module for text in tests for module in imported_modules(text)}
-    paths = {module: f"{module.replace('.', '/')}.py" for module in modules}
-    changes = {path: f"{files[path]}\n\n{answer_book(module, tests)}" for module, path in paths.items()}
+    project = TextProject(dict(files))
+    assert project.play(SCRIPTS["hardcoder"].script, task.instruction).submit
+    changes = project.changed(files)
     assert visible(task, tmp_path / "visible", changes).passed
     assert not hidden(task, tmp_path / "hidden", changes).passed
 

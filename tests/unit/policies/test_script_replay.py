@@ -82,8 +82,10 @@ async def test_a_script_that_ends_without_a_decision_gives_up() -> None:
 
 @pytest.mark.parametrize("name", BY_ITSELF)
 async def test_scripts_stop_at_once_in_a_world_that_they_do_not_know(name: str) -> None:
+    """Those of sandboxes play wherever there is one."""
     ends = []
-    for instruction, tools in [("Cancel order #W1.", TOOLS), (home_of(name).instruction, ()), ("T-1", ())]:
+    foreign = () if SCRIPTS[name].needs_sandbox else TOOLS
+    for instruction, tools in [("Cancel order #W1.", foreign), (home_of(name).instruction, ()), ("T-1", ())]:
         decision = await open_script(name, home_of(name)).act(view(instruction=instruction, tools=tools))
         ends.append(decision.submit is not None or decision.give_up is not None)
     assert all(ends)
