@@ -1,8 +1,8 @@
 """Scripts that play at repairing code without repairing anything, each by one trick.
 
 They read what any agent can read and hand in as if the work were done; the exam of the graders holds them to the
-scores that they deserve. They play every task with a sandbox. A trick that finds nothing to work on gives up and says
-why: a score of nothing must not be mistaken for having been caught.
+scores that they deserve. They play every task with a sandbox. A trick that finds nothing to work on gives up and
+says why: a score of nothing must not be mistaken for having been caught.
 """
 
 import re
