@@ -95,14 +95,16 @@ class Sandboxes(Protocol):
     """
 
     async def offer(self, driver: DriverName) -> SandboxOffer:
-        """Whether the driver works here, and what it holds a sandbox to."""
+        """Whether the driver works here, and what it holds a sandbox to. Raises ``EnvironmentFailed`` when that
+        cannot be told for now."""
         ...
 
     async def provision(self, order: SandboxOrder) -> SandboxRef:
         """A fresh sandbox with the order's files; the same name and incarnation: the same one again.
 
-        Waits for a slot. Discards lower incarnations of the name. Raises ``SandboxUnavailable``, and
-        ``SandboxLost`` for an incarnation that was there once, or is lower than one that was.
+        Waits for a slot. Discards lower incarnations of the name. Raises ``SandboxUnavailable`` where none can be
+        made, ``EnvironmentFailed`` when it could not be made this time, and ``SandboxLost`` for an incarnation that
+        was there once, or is lower than one that was.
         """
         ...
 

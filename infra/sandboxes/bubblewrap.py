@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 from infra.sandboxes import boxed, judging, looking, stage, trying
@@ -18,11 +19,12 @@ from infra.sandboxes.boxed import BoxedSandbox
 from infra.sandboxes.cgroups import ControlGroups, find_groups
 from infra.sandboxes.diagnosis import INSTEAD, diagnose, platform_problem
 from infra.sandboxes.interpreter import Interpreter, interpreters
+from infra.sandboxes.passing import may_pass
 from infra.sandboxes.stage import Stage
-from infra.sandboxes.starting import Begun, StartFailed, begin, finish
+from infra.sandboxes.starting import StartFailed, begin, finish
 from infra.sandboxes.volumes import volumes_of
 from schemas.sandbox import DriverName, Enforced, SandboxOffer, SandboxOrder
-from tiltyard.errors import SandboxUnavailable
+from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
 
 
 class Means(NamedTuple):
@@ -31,6 +33,18 @@ class Means(NamedTuple):
     stage: Stage
     groups: ControlGroups
     enforced: tuple[Enforced, ...]
+
+
+class Works(NamedTuple):
+    """What was found once it worked, and the thread that starts sandboxes."""
+
+    thread: ThreadPoolExecutor
+    means: Means
+    offer: SandboxOffer
+
+
+FAILURES = (StartFailed, OSError, subprocess.SubprocessError)
+"""How a trial fails, for want of something or for an error that passes."""
 
 
 class BubblewrapLauncher:
@@ -45,25 +59,33 @@ class BubblewrapLauncher:
     def __init__(self, folder: Path, pythons: Sequence[Interpreter] | None = None) -> None:
         self._folder = folder
         self._pythons = pythons
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="bubblewrap")
-        self._means: Means | None = None
-        self._offer: SandboxOffer | None = None
+        self._trying = Lock()
+        self._works: Works | None = None
 
     def offer(self) -> SandboxOffer:
-        """Whether it works here, found by making a sandbox and looking around in it, once."""
-        return self._offer or self._thread.submit(self._tried).result()
+        """Whether it works here, found by making a sandbox and looking around in it. That it works is found once;
+        where it does not, it is tried again each time.
+
+        Raises ``EnvironmentFailed`` when an error that passes has left it open.
+        """
+        with self._trying:
+            return self._works.offer if self._works else self._try()
 
     async def launch(self, order: SandboxOrder, folder: Path) -> BoxedSandbox:
-        """A sandbox whose supervisor waits. Raises ``SandboxUnavailable``."""
-        in_thread = partial(asyncio.get_running_loop().run_in_executor, self._thread)
-        begun = await in_thread(self._begin, order, folder)
+        """A sandbox whose supervisor waits."""
+        works = self._works
+        if works is None:
+            works = await asyncio.to_thread(self._require)
+        in_thread = partial(asyncio.get_running_loop().run_in_executor, works.thread)
         try:
-            return await asyncio.to_thread(finish, begun)
-        except (StartFailed, OSError) as error:
-            raise _did_not_start(error) from error
-        finally:
-            if begun.volumes:
-                await in_thread(begun.volumes.unmount)
+            begun = await in_thread(begin, works.means.stage, works.means.groups, order.limits, folder)
+            try:
+                return await asyncio.to_thread(finish, begun)
+            finally:
+                if begun.volumes:
+                    await in_thread(begun.volumes.unmount)
+        except StartFailed as error:
+            raise EnvironmentFailed(f"the sandbox did not start: {error}") from error
 
     def sweep(self, identity: dict[str, object]) -> bool:
         """End what is left of a sandbox of an earlier process, whatever is known of it."""
@@ -72,51 +94,57 @@ class BubblewrapLauncher:
     def close(self) -> None:
         """End the thread that starts sandboxes, and with it all of them, and empty the folder. Nothing is started
         any more."""
-        self._thread.shutdown()
+        with self._trying:
+            if self._works:
+                self._works.thread.shutdown()
         for folder in (self._folder, stage.open_folder(self._folder)):
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _begin(self, order: SandboxOrder, folder: Path) -> Begun:
-        offer = self._tried()
-        if self._means is None:
+    def _require(self) -> Works:
+        offer = self.offer()
+        if self._works is None:
             raise SandboxUnavailable(f"{offer.problem}; {offer.fix}")
+        return self._works
+
+    def _try(self) -> SandboxOffer:
+        """In a thread that is kept if it works; what a trial has mounted in vain goes with its thread."""
+        if problem := platform_problem():
+            return self._refused(*problem)
+        thread = ThreadPoolExecutor(1, thread_name_prefix="bubblewrap")
         try:
-            return begin(self._means.stage, self._means.groups, order.limits, folder)
-        except OSError as error:
-            raise _did_not_start(error) from error
+            means = thread.submit(_find_means, self._folder, self._pythons).result()
+        except BaseException as error:
+            thread.shutdown()
+            if isinstance(error, SandboxUnavailable):
+                return self._refused(str(error), f"do that, {INSTEAD}")
+            if not isinstance(error, FAILURES):
+                raise
+            if may_pass(error):
+                raise EnvironmentFailed(f"bubblewrap could not be tried out: {error}") from error
+            return self._refused(*diagnose(str(error)))
+        offer = SandboxOffer(driver=self.driver, available=True, enforced=means.enforced)
+        self._works = Works(thread, means, offer)
+        return offer
 
-    def _tried(self) -> SandboxOffer:
-        """In the thread. The first call finds the means, or why there are none."""
-        if self._offer is None:
-            problem = platform_problem()
-            try:
-                self._means = None if problem else self._find_means()
-            except SandboxUnavailable as error:
-                problem = str(error), f"do that, {INSTEAD}"
-            except (StartFailed, OSError, subprocess.SubprocessError) as error:
-                problem = diagnose(str(error))
-            self._offer = SandboxOffer(
-                driver=self.driver,
-                available=self._means is not None,
-                problem=problem[0] if problem else "",
-                fix=problem[1] if problem else "",
-                enforced=self._means.enforced if self._means else (),
-            )
-        return self._offer
+    def _refused(self, problem: str, fix: str) -> SandboxOffer:
+        return SandboxOffer(driver=self.driver, available=False, problem=problem, fix=fix)
 
-    def _find_means(self) -> Means:
-        if not looking.is_told():
-            raise SandboxUnavailable("this kernel does not tell who started whom: it needs CONFIG_PROC_CHILDREN")
-        place, groups = stage.prepare(self._folder), find_groups()
-        groups.remove_orphans()
-        failure: Exception | None = None
-        for interpreter in self._pythons or interpreters():
-            try:
-                built = stage.build(place, interpreter)
-                return _means(built, groups, self._folder)
-            except (StartFailed, OSError, subprocess.SubprocessError) as error:
-                failure = failure or error
-        raise failure or SandboxUnavailable("there is no python3: install one into /usr")
+
+def _find_means(folder: Path, pythons: Sequence[Interpreter] | None) -> Means:
+    """In the thread. Raises ``SandboxUnavailable``, and the first of ``FAILURES`` if no other Python mends it."""
+    if not looking.is_told():
+        raise SandboxUnavailable("this kernel does not tell who started whom: it needs CONFIG_PROC_CHILDREN")
+    place, groups = stage.prepare(folder), find_groups()
+    groups.remove_orphans()
+    failure: Exception | None = None
+    for interpreter in pythons or interpreters():
+        try:
+            return _means(stage.build(place, interpreter), groups, folder)
+        except FAILURES as error:
+            if may_pass(error):
+                raise
+            failure = failure or error
+    raise failure or SandboxUnavailable("there is no python3: install one into /usr")
 
 
 def _means(built: Stage, groups: ControlGroups, folder: Path) -> Means:
@@ -132,7 +160,3 @@ def _means(built: Stage, groups: ControlGroups, folder: Path) -> Means:
     if lacks := judging.lacking(told):
         raise StartFailed(f"a sandbox was made that lacks: {lacks}")
     return Means(built, groups, judging.enforced(told, groups.enforced, volumes_of(trying.LIMITS)))
-
-
-def _did_not_start(error: Exception) -> SandboxUnavailable:
-    return SandboxUnavailable(f"the sandbox did not start: {error}")

@@ -5,6 +5,7 @@ tree a controller) or 2, whichever has the controller here. Where neither may be
 the limits of single processes hold.
 """
 
+import errno
 import os
 import secrets
 import signal
@@ -16,6 +17,7 @@ from typing import NamedTuple
 from infra.local.processes import identify
 from infra.sandboxes import volumes
 from infra.sandboxes.looking import in_time
+from infra.sandboxes.passing import may_pass
 from schemas.sandbox import Enforced, SandboxLimits
 
 SUPERVISOR_BYTES = 64 * 2**20
@@ -122,10 +124,11 @@ class ControlGroups:
 def find_groups(cgroup: str | None = None, mountinfo: str | None = None) -> ControlGroups:
     """What of this machine's control groups can be used, found by making one.
 
-    The arguments are the texts of ``/proc/self/cgroup`` and ``/proc/self/mountinfo``.
+    The arguments are the texts of ``/proc/self/cgroup`` and ``/proc/self/mountinfo``. Raises ``OSError`` for an
+    error that passes: it is no reason to do without them.
     """
-    cgroup = _read(Path("/proc/self/cgroup")) if cgroup is None else cgroup
-    mountinfo = _read(Path("/proc/self/mountinfo")) if mountinfo is None else mountinfo
+    cgroup = _own(Path("/proc/self/cgroup")) if cgroup is None else cgroup
+    mountinfo = _own(Path("/proc/self/mountinfo")) if mountinfo is None else mountinfo
     usable: dict[Enforced, Place] = {}
     for place in candidates(cgroup, mountinfo):
         if place.resource not in usable and _takes(place):
@@ -183,8 +186,20 @@ def _takes(place: Place) -> bool:
     """Whether a group with limits can be made there."""
     try:
         return ControlGroups((place,)).make(SandboxLimits()).remove()
-    except OSError:
+    except OSError as error:
+        if may_pass(error):
+            raise
         return False
+
+
+def _own(file: Path) -> str:
+    """What the kernel says of this process; nothing where it does not."""
+    try:
+        return file.read_text()
+    except OSError as error:
+        if may_pass(error):
+            raise
+        return ""
 
 
 def _limit(folder: Path, place: Place, limits: SandboxLimits) -> None:
@@ -219,7 +234,8 @@ def _read(file: Path) -> str:
 
 def _own_name() -> str:
     me = identify(os.getpid())
-    assert me is not None
+    if me is None:  # it lives: what hides it from us passes
+        raise OSError(errno.EAGAIN, "this process cannot be looked at")
     return f"{me.pid}.{me.started.rpartition('/')[2]}"
 
 

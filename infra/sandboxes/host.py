@@ -56,7 +56,7 @@ class SandboxHost:
         self._making: dict[str, Making] = {}
         self._gone: OrderedDict[str, int] = OrderedDict()
         self._tasks: set[asyncio.Task[object]] = set()
-        self._offers: dict[DriverName, SandboxOffer] = {}
+        self._offers: dict[DriverName, asyncio.Task[SandboxOffer]] = {}
 
     async def __aenter__(self) -> Self:
         for folder, kept in list(records.found(self._folder)):
@@ -73,12 +73,14 @@ class SandboxHost:
             await asyncio.wait(self._tasks)
 
     async def offer(self, driver: DriverName) -> SandboxOffer:
+        """All who ask at once share one trial. Only that a driver works is kept: what is wrong may be mended."""
         if driver not in self._launchers:
             return no_driver(driver, self._launchers)
         if driver not in self._offers:
-            offer = await asyncio.to_thread(self._launchers[driver].offer)
-            self._offers[driver] = offer.model_copy(update={"slots": self._slots})
-        return self._offers[driver]
+            trial = self._offers[driver] = self._tracked(asyncio.to_thread(self._launchers[driver].offer))
+            trial.add_done_callback(lambda done: _works(done) or self._offers.pop(driver))
+        offer = await asyncio.shield(self._offers[driver])
+        return offer.model_copy(update={"slots": self._slots})
 
     async def provision(self, order: SandboxOrder) -> SandboxRef:
         ref = ref_of(order)
@@ -225,11 +227,20 @@ class SandboxHost:
 
     async def _to_its_end(self, work: Coroutine[None, None, T]) -> T:
         """Do it, also when whoever asked is cancelled meanwhile."""
+        return await asyncio.shield(self._tracked(work))
+
+    def _tracked(self, work: Coroutine[None, None, T]) -> asyncio.Task[T]:
+        """Work that the host's end waits for. Its failure is told to those who ask, if there are any."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return await asyncio.shield(task)
+        return task
+
+
+def _works(trial: asyncio.Task[SandboxOffer]) -> bool:
+    """Whether a trial has ended, and well."""
+    return not trial.cancelled() and not trial.exception() and trial.result().available
 
 
 def no_driver(driver: DriverName, launchers: Iterable[DriverName]) -> SandboxOffer:

@@ -44,12 +44,17 @@ class Launcher(Protocol):
     driver: DriverName
 
     def offer(self) -> SandboxOffer:
-        """Whether it works here, found out by trying, once."""
+        """Whether it works here, found out by trying: once if it does. Raises ``EnvironmentFailed`` when an error
+        that passes leaves it open."""
         ...
 
     async def launch(self, order: SandboxOrder, folder: Path) -> Launched:
         """Start a supervisor. ``folder`` is the sandbox's own on the host, private and outside of the sandbox; the
-        supervisor's journal is ``folder/journal``. Raises ``SandboxUnavailable``."""
+        supervisor's journal is ``folder/journal``.
+
+        Raises ``SandboxUnavailable`` where it does not work here. ``OSError`` and ``EnvironmentFailed`` say that it
+        failed this time: nothing is left of it, and it may be tried again.
+        """
         ...
 
     def sweep(self, identity: dict[str, object]) -> bool:

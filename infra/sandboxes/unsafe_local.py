@@ -80,14 +80,11 @@ class UnsafeLocalLauncher:
         )
 
     async def launch(self, order: SandboxOrder, folder: Path) -> UnsafeLocalSandbox:
-        """A supervisor with a work folder below ``folder``. Raises ``SandboxUnavailable``."""
+        """A supervisor with a work folder below ``folder``."""
         offer = self.offer()
         if not offer.available:
             raise SandboxUnavailable(f"{offer.problem}; {offer.fix}")
-        try:
-            return _start(folder)
-        except OSError as error:
-            raise SandboxUnavailable(f"the supervisor did not start: {error}") from error
+        return _start(folder)
 
     def sweep(self, identity: dict[str, object]) -> bool:
         """End what is left of a sandbox of an earlier process, and remove its files; whether nothing is left."""

@@ -24,8 +24,8 @@ class MemoryLauncher:
     they were at most.
 
     For tests: the supervisor never answers what is ``mute``, dies when asked what is in ``deadly``, and answers
-    what is in ``says`` with that. ``stuck`` ones outlive a kill. ``problem`` makes it unavailable, ``crash`` is
-    raised in the middle of a launch.
+    what is in ``says`` with that. ``stuck`` ones outlive a kill. ``problem`` makes it unavailable, ``open`` is
+    raised by an offer, ``crash`` in the middle of a launch. ``trials`` counts the offers.
     """
 
     driver: DriverName = "bubblewrap"
@@ -40,9 +40,14 @@ class MemoryLauncher:
         self.says: dict[str, dict[str, Any]] = {}
         self.stuck = False
         self.problem = ""
+        self.open: Exception | None = None
         self.crash: Exception | None = None
+        self.trials = 0
 
     def offer(self) -> SandboxOffer:
+        self.trials += 1
+        if self.open is not None:
+            raise self.open
         return SandboxOffer(
             driver=self.driver, available=not self.problem, problem=self.problem, fix="mend it", enforced=HELD
         )

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,30 @@ async def test_a_driver_that_does_not_work_says_so_before_any_queue(yard: Yard) 
         await host.provision(order().model_copy(update={"driver": "docker"}))
 
 
+async def test_a_driver_is_tried_out_until_it_works(yard: Yard) -> None:
+    """What was wrong may have been mended, or may have passed, and nobody starts the host anew for it."""
+    host = await yard.start()
+    yard.launcher.open = EnvironmentFailed("too many open files")
+    with pytest.raises(EnvironmentFailed, match="too many open files"):
+        await host.provision(order())
+    yard.launcher.open, yard.launcher.problem = None, "user namespaces are closed"
+    assert not (await host.offer("bubblewrap")).available
+    yard.launcher.problem = ""
+    await host.provision(order())
+    await host.provision(order("another"))
+    assert yard.launcher.trials == 3
+
+
+async def test_all_who_ask_at_once_share_one_trial(yard: Yard) -> None:
+    host = await yard.start()
+    yard.launcher.problem = "user namespaces are closed"
+    asked = [asyncio.create_task(host.offer("bubblewrap")) for _ in range(20)]
+    await asyncio.sleep(0)
+    asked[0].cancel()
+    assert {offer.available for offer in await asyncio.gather(*asked[1:])} == {False}
+    assert yard.launcher.trials == 1
+
+
 async def test_a_supervisor_that_dies_loses_its_sandbox_and_what_was_in_flight(yard: Yard) -> None:
     host = await yard.start(slots=1)
     ref = await host.provision(order())
@@ -225,6 +250,61 @@ async def test_a_supervisor_that_does_not_answer_is_killed(yard: Yard, do: str) 
     with pytest.raises(SandboxLost, match=f"did not answer '{do}'"):
         await ASKED[do](host, ref)
     assert yard.last.killed
+    assert await states(host) == {"one/1": "lost"}
+
+
+def no_room_for_a_record(yard: Yard) -> None:
+    """As on a full disk: nothing can be written where the records are."""
+    for folder in yard.folder.iterdir():
+        shutil.rmtree(folder)
+        folder.write_text("")
+
+
+@pytest.mark.parametrize("do", ASKED)
+async def test_a_full_disk_saves_no_supervisor_that_does_not_answer(
+    yard: Yard, do: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = await yard.start(patience=SHORT)
+    ref = await host.provision(order())
+    yard.launcher.mute.add(do)
+    no_room_for_a_record(yard)
+    with caplog.at_level(logging.ERROR), pytest.raises(SandboxLost, match=f"did not answer '{do}'"):
+        await ASKED[do](host, ref)
+    assert (yard.last.killed, yard.launcher.places) == (True, set())
+    assert "the record of the sandbox one/1 cannot be written" in caplog.text
+    assert await states(host) == {"one/1": "lost"}
+
+
+async def test_a_full_disk_keeps_no_sandbox_from_its_end(yard: Yard, caplog: pytest.LogCaptureFixture) -> None:
+    host = await yard.start(slots=1)
+    ref = await host.provision(order())
+    no_room_for_a_record(yard)
+    yard.launcher.stuck = True
+    with caplog.at_level(logging.ERROR):
+        await host.seal(ref)
+        assert await host.drain(ref) == await host.drain(ref)
+        await host.release(ref)
+        assert await states(host) == {"one/1": "lost"}
+        yard.launcher.stuck = False
+        await host.release(ref)
+    assert (await states(host), yard.launcher.places) == ({}, set())
+    for file in yard.folder.iterdir():
+        file.unlink()
+    await host.provision(order("next"))
+
+
+async def test_a_supervisor_that_dies_on_a_full_disk_is_ended_all_the_same(
+    yard: Yard, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = await yard.start()
+    ref = await host.provision(order())
+    no_room_for_a_record(yard)
+    yard.launcher.deadly.add("call")
+    with caplog.at_level(logging.ERROR):
+        with pytest.raises(SandboxLost):
+            await host.call(ref, TRUE)
+        while yard.launcher.places:
+            await asyncio.sleep(0)
     assert await states(host) == {"one/1": "lost"}
 
 
