@@ -106,9 +106,20 @@ class HeldSandbox:
         log.info("%s is there, for the episode %s", _name(self.ref), self.kept.episode_id)
 
     def now(self, **changes: object) -> None:
-        """Change the record."""
-        self.kept = Kept.model_validate({**self.kept.model_dump(), **changes})
+        """Change the record. Raises ``OSError`` when it cannot be written."""
+        self._change(changes)
         records.write(self.folder, self.kept)
+
+    def _change(self, changes: dict[str, object]) -> None:
+        self.kept = Kept.model_validate({**self.kept.model_dump(), **changes})
+
+    def _note(self, **changes: object) -> None:
+        """Change the record of one that was given out. A later host tells all of them as lost whatever it says, so
+        a disk that does not take it holds nobody up."""
+        try:
+            self.now(**changes)
+        except OSError as error:
+            log.error("the record of %s cannot be written: %s", _name(self.ref), error)
 
     async def ask(self, do: str, beyond_s: float = 0, **fields: Any) -> dict[str, Any]:
         """The supervisor's answer. Raises ``SandboxLost`` when it is gone, or has given none in time."""
@@ -154,7 +165,7 @@ class HeldSandbox:
         """Refuse whatever is new, from this line on, and have the supervisor refuse it."""
         self.require_there()
         if self.kept.state == "live":
-            self.now(state="sealed")
+            self._note(state="sealed")
         if not self._sealed_inside:
             await self.ask("seal")
             self._sealed_inside = True
@@ -166,7 +177,7 @@ class HeldSandbox:
                 if self.kept.state == "live":
                     raise BadInput("it is not sealed", field="sandbox", fix="seal it first")
                 self.require_there()
-                self.now(drain=(await self._drained()).model_dump())
+                self._note(drain=(await self._drained()).model_dump())
             assert self.kept.drain is not None
             return self.kept.drain
 
@@ -203,11 +214,13 @@ class HeldSandbox:
 
     async def lose(self, why: str) -> None:
         """It is lost from now on, and what is left of it is ended at once; its record stays until the release."""
-        if self.kept.state != "lost":
+        if was_there := self.kept.state != "lost":
             log.warning("%s is lost: %s", _name(self.ref), why)
-            self.now(state="lost")
+            self._change({"state": "lost"})
         if not await self.end():
             log.error("something of %s is left after a kill", _name(self.ref))
+        if was_there:
+            self._note()
 
     async def give_up(self) -> bool:
         """End it and forget its record; whether nothing is left. Where something is, it stays as a lost one."""
@@ -217,7 +230,7 @@ class HeldSandbox:
             records.remove(self.folder)
             log.info("%s was given up", _name(self.ref))
             return True
-        self.now(state="lost")
+        self._note(state="lost")
         log.error("something of %s is left after a kill: its place is not used again", _name(self.ref))
         return False
 
