@@ -17,13 +17,15 @@ class ImportedTask(Model):
     """One imported task.
 
     ``idle_passes``: doing nothing passes by the source's own criteria. ``unscorable``: why no trial of it can be
-    judged; empty when it can. ``ungraded`` counts the source's criteria in words, which nothing here judges.
+    judged; empty when it can. ``no_call``: its reference calls no tool. ``ungraded`` counts the source's criteria
+    in words, which nothing here judges.
     """
 
     id: str
     failing_steps: tuple[FailingStep, ...] = ()
     idle_passes: bool = False
     unscorable: str = ""
+    no_call: bool = False
     ungraded: int = 0
 
 
@@ -47,6 +49,11 @@ class ImportReport(Model):
     def idle_passes(self) -> tuple[ImportedTask, ...]:
         """Those that can be judged, and that doing nothing passes in their source."""
         return tuple(task for task in self.tasks if task.idle_passes and not task.unscorable)
+
+    @property
+    def no_call(self) -> tuple[ImportedTask, ...]:
+        """Those that can be judged, and whose reference calls no tool."""
+        return tuple(task for task in self.tasks if task.no_call and not task.unscorable)
 
     @property
     def counted(self) -> int:

@@ -51,6 +51,8 @@ def marks(task: "ImportedTask") -> Iterator[tuple[str, str]]:
         yield "unscorable", task.unscorable
     elif task.idle_passes:
         yield "idle_passes", "nothing is to change or to be told; it is graded by the calls of its reference"
+    elif task.no_call:
+        yield "no_call", "its reference tells the facts without looking them up; P of such a trial is 0"
 
 
 def totals(report: "ImportReport") -> str:
@@ -75,6 +77,7 @@ def summary(report: "ImportReport", path: Path) -> dict[str, Any]:
         "counted": report.counted,
         "failing_steps": [{"task": task.id, "steps": task.failing_steps} for task in report.with_failing_steps],
         "idle_passes": [task.id for task in report.idle_passes],
+        "no_call": [task.id for task in report.no_call],
         "unscorable": [{"task": task.id, "reason": task.unscorable} for task in report.unscorable],
         "ungraded": [task.id for task in report.tasks if task.ungraded],
     }

@@ -81,6 +81,7 @@ def test_what_is_known_to_be_wrong_is_listed(imported: Imported) -> None:
     assert [task.id for task in report.idle_passes] == ["retail/tau2/12", "retail/tau2/105"]
     assert [task.id for task in report.unscorable] == ["retail/tau2/57"]
     assert len(report.with_failing_steps) == 10
+    assert [task.id for task in report.no_call] == ["retail/tau2/24"]
     assert report.counted == 54
 
 

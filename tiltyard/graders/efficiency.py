@@ -26,13 +26,18 @@ class Figures:
 def efficiency(trial: Trial) -> float:
     """E: the best over the references of the mean over dimensions of min(1, reference / used).
 
-    Dimensions are tool calls, tokens where both are known, and virtual time. With nothing used it is 0.
+    Dimensions are tool calls, tokens and virtual time, each where both have used some. A reference without one in
+    common is no measure. Where none is a measure, E is 1: nothing can be held against the agent; but 0 for an agent
+    that made no call where every reference makes some.
     """
     spent = used(trial)
     costs = {tool.name: tool for tool in trial.tools}
-    return max(
-        (_mean(reference_figures(one, trial.task, costs), spent) for one in trial.task.references), default=0
-    )
+    figures = [reference_figures(one, trial.task, costs) for one in trial.task.references]
+    rated = [mean for one in figures if (mean := _mean(one, spent)) is not None]
+    if rated:
+        return max(rated)
+    idle = spent.tool_calls == 0 and all(one.tool_calls for one in figures)
+    return 0.0 if idle else 1.0
 
 
 def used(trial: Trial) -> Figures:
@@ -75,11 +80,11 @@ def _firing(faults: tuple[Fault, ...], tool: str, nth: int, now_s: int) -> Itera
             yield fault
 
 
-def _mean(reference: Figures, spent: Figures) -> float:
+def _mean(reference: Figures, spent: Figures) -> float | None:
     pairs = [
         (reference.tool_calls, spent.tool_calls),
         (reference.tokens, spent.tokens),
         (reference.virtual_s, spent.virtual_s),
     ]
     ratios = [min(1.0, wanted / was) for wanted, was in pairs if wanted > 0 and was > 0]
-    return sum(ratios) / len(ratios) if ratios else 0.0
+    return sum(ratios) / len(ratios) if ratios else None

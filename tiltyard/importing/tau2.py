@@ -15,7 +15,7 @@ from schemas.imported import ImportedTask, ImportReport
 from schemas.task import Task
 from tiltyard.errors import BadInput, EnvironmentFailed
 from tiltyard.importing.tau2_source import DATA, Source, SourceTask, place, read_source
-from tiltyard.importing.tau2_tasks import Graded, idle_passes, task_fields, unscorable
+from tiltyard.importing.tau2_tasks import Graded, idle_passes, no_call, task_fields, unscorable
 from tiltyard.suite.explain import explain
 from tiltyard.worlds.imported import ref_of
 from tiltyard.worlds.kit import Template, WorldKind
@@ -101,6 +101,7 @@ def _made(
         failing_steps=graded.failing,
         idle_passes=idle_passes(task, graded),
         unscorable=why,
+        no_call=no_call(task),
         ungraded=len((criteria and criteria.nl_assertions) or ()),
     )
     return marks, fields

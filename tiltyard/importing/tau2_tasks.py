@@ -13,7 +13,7 @@ from schemas.imported import FailingStep
 from schemas.world import RowChange, TemplateRef
 from tiltyard.graders.state import kind_of
 from tiltyard.importing.tau2_source import Action, SourceTask
-from tiltyard.suite.standing import IDLE_PASSES, UNSCORABLE
+from tiltyard.suite.standing import IDLE_PASSES, NO_CALL, UNSCORABLE
 from tiltyard.worlds.kit import WorldKind
 from tiltyard.worlds.sequence import Played
 
@@ -50,6 +50,11 @@ class Graded:
 def idle_passes(task: SourceTask, graded: Graded) -> bool:
     """Whether doing nothing passes by the source's own criteria, the end state and the facts."""
     return not graded.changes and not task.facts and "ACTION" not in _basis(task)
+
+
+def no_call(task: SourceTask) -> bool:
+    """Whether the reference of a task that can be judged only tells something, without looking it up."""
+    return not task.actions and not unscorable(task)
 
 
 def unscorable(task: SourceTask) -> str:
@@ -170,6 +175,7 @@ def metadata(task: SourceTask, graded: Graded) -> JsonObject:
         "nl_assertions": list((criteria and criteria.nl_assertions) or ()),
         IDLE_PASSES: idle_passes(task, graded),
         UNSCORABLE: unscorable(task),
+        NO_CALL: no_call(task),
     }
     return {"source": "tau2", "source_id": task.id, **{name: value for name, value in marks.items() if value}}
 

@@ -9,7 +9,7 @@ from tiltyard.episode.grading import examine
 from tiltyard.errors import BadTask, TiltyardError
 from tiltyard.policies.catalogue import open_script
 from tiltyard.suite.explain import joined
-from tiltyard.suite.standing import why_unscorable
+from tiltyard.suite.standing import NO_CALL, why_unscorable
 from tiltyard.testing.memory_worlds import MemoryWorlds
 from tiltyard.testing.rehearse import rehearse
 from tiltyard.worlds.engine import Engine
@@ -62,8 +62,13 @@ def _references(task: Task, engine: Engine) -> Iterator[BadTask]:
         failed = [f"{one.name}: {', '.join(one.why)}" for one in result.contracts if not one.passed]
         if failed:
             why = f"the reference does not complete the task: {'; '.join(failed)}"
+            fix = "correct the reference, or what the contracts expect"
+        elif not result.counts.tool_calls and not task.metadata.get(NO_CALL):
+            why = "the reference calls no tool, so its own process is 0"
+            fix = "have it look up what it submits"
         elif task.process and result.score.process < 1:
             why = "the reference breaks a process rule of its own task"
+            fix = "have it keep its rules, or correct the rule"
         else:
             continue
-        yield BadTask(why, field=joined(task.id, f"references.{index}"))
+        yield BadTask(why, field=joined(task.id, f"references.{index}"), fix=fix)

@@ -10,6 +10,9 @@ IDLE_PASSES = "idle_passes"
 UNSCORABLE = "unscorable"
 """Metadata: why no trial of the task can be judged."""
 
+NO_CALL = "no_call"
+"""Metadata: true where the source's own reference calls no tool, and so scores nothing for its process."""
+
 
 class Standing(StrEnum):
     """Where a trial of a task goes: into the figures, beside them, or nowhere."""

@@ -95,6 +95,42 @@ def test_efficiency_is_taken_from_the_best_reference_and_leaves_out_what_is_not_
     assert efficiency(Story().give_up().trial(task_of(RECEIPTS))) == 0
 
 
+def tokens_spent(tokens: int) -> Story:
+    story = Story().call("look")
+    story.turns[-1] = story.turns[-1].model_copy(
+        update={"decision": story.turns[-1].decision.model_copy(update={"tokens": tokens})}
+    )
+    return story
+
+
+@pytest.mark.parametrize(
+    ("story", "references", "expected"),
+    [
+        (Story().call("look").call("look").submit(), (steps(),), 1),
+        (Story().submit(), (steps(),), 1),
+        (Story().call("look").submit(), (steps(tokens=9),), 1),
+        (tokens_spent(18), (steps(tokens=9),), 1 / 2),
+        (Story().submit(), (steps({"tool": "look"}),), 0),
+        (Story().submit(), (steps({"tool": "look"}), steps()), 1),
+        (Story().call("look").call("look").submit(), (steps(), steps({"tool": "look"})), (1 / 2 + 5 / 20) / 2),
+    ],
+    ids=[
+        "nothing to hold the calls against",
+        "as the reference",
+        "a script against tokens alone",
+        "tokens alone",
+        "no call where calls are needed",
+        "no call where one reference makes none",
+        "the other reference is the measure",
+    ],
+)
+def test_a_reference_that_uses_nothing_of_a_dimension_is_no_measure_of_it(
+    story: Story, references: tuple[Reference, ...], expected: float
+) -> None:
+    """Or nobody could have the full score, the reference included."""
+    assert efficiency(story.trial(task_of(RECEIPTS, references=references))) == pytest.approx(expected)
+
+
 def test_the_settling_wait_is_the_harness_and_not_the_agent() -> None:
     story = Story().call("look").settle(3600).submit()
     assert used(story.trial(task_of(RECEIPTS))) == Figures(1, 0, 10)

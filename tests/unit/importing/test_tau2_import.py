@@ -181,6 +181,17 @@ def test_a_task_without_actions_and_facts_is_never_completed_nor_counted(made: M
         assert made.played("nothing", *steps).score.completion == 0
 
 
+def test_a_reference_that_makes_no_call_is_marked_and_its_task_counts(made: Made) -> None:
+    """It scores nothing for how it worked; whoever looks up what is told is not held to that."""
+    assert [name for name, mark in made.marks.items() if mark.no_call] == ["only-told"]
+    assert [name for name, task in made.tasks.items() if task.metadata.get("no_call")] == ["only-told"]
+    assert standing(made.tasks["only-told"]) is Standing.COUNTED
+    reference = made.played("only-told", say("polyester")).score
+    assert (reference.completion, reference.process, reference.efficiency) == (1, 0, 1)
+    assert made.played("only-told", step(LOOK), step(FIND), say("polyester")).score.total == 1
+    assert made.played("only-told", Step(give_up="no")).score.total == 0
+
+
 def test_every_task_is_in_one_list_of_the_report(made: Made) -> None:
     report = made.imported.report
     assert report.counted == 4

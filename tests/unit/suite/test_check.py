@@ -133,6 +133,16 @@ def test_what_only_playing_shows(edit: Callable[[dict[str, Any]], object], field
         assert any(field in one.field and says in str(one) for one in problems), problems
 
 
+def test_a_reference_without_a_call_is_told_unless_its_source_is_known_to_be_so() -> None:
+    def silent(fields: dict[str, Any]) -> None:
+        fields.update(process=[], contracts=[{"kind": "answer", "accept": [{"total": 3}]}])
+        fields["references"] = [{"steps": [{"submit": {"total": 3}}]}]
+
+    (problem,) = practise(task(silent), STAGE)
+    assert "the reference calls no tool, so its own process is 0 (have it look up what it submits)" in str(problem)
+    assert practise(task(silent).model_copy(update={"metadata": {"no_call": True}}), STAGE) == ()
+
+
 def test_what_is_shipped_has_no_problems() -> None:
     assert check_suite(shipped(), worlds()) == ()
     assert len(shipped().ids) >= 24
