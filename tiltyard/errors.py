@@ -11,6 +11,7 @@ TiltyardError
 │   ├── NotPristine       a namespace's digest differs from a pristine one: quarantined
 │   ├── SandboxUnreachable  no reply of the sandbox's host; the same request may be sent again
 │   ├── SandboxLost       the sandbox is gone, and what was in flight in it is unknown
+│   │   └── SandboxOutOfMemory  because all the memory that it may have was used: by those in it
 │   ├── SandboxUnavailable  no sandbox of this kind can be made here
 │   └── StackFailed       the embedded stack did not come up
 ├── Fenced                the caller has been sealed or replaced: stop
@@ -70,6 +71,11 @@ class SandboxUnreachable(EnvironmentFailed):
 
 class SandboxLost(EnvironmentFailed):
     """The sandbox, or this incarnation of it, is gone with its processes."""
+
+
+class SandboxOutOfMemory(SandboxLost):
+    """The sandbox is gone after the kernel ended processes in it for want of memory: what it may have, those in it
+    had used. So unlike any other loss it says something about whoever ran commands there."""
 
 
 class SandboxUnavailable(EnvironmentFailed):

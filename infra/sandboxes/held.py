@@ -23,7 +23,7 @@ from schemas.sandbox import (
     SandboxReply,
     SandboxRequest,
 )
-from tiltyard.errors import BadInput, LateWrite, SandboxLost
+from tiltyard.errors import BadInput, LateWrite, SandboxLost, SandboxOutOfMemory
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +55,9 @@ class MemoryVerdicts:
         self._kills_before: dict[str, int] = {}
         self._verdicts: dict[str, bool] = {}
 
-    def begin(self, op_id: str, launched: Launched | None) -> None:
-        """The command is asked for, perhaps again."""
-        if launched is not None and op_id not in self._kills_before:
-            self._kills_before[op_id] = launched.memory_kills()
+    def begin(self, op_id: str, kills: int) -> None:
+        """The command is asked for, perhaps again; so many had been killed before."""
+        self._kills_before.setdefault(op_id, kills)
 
     def judged(self, reply: SandboxReply, launched: Launched | None) -> SandboxReply:
         """The reply with the verdict: SIGKILL ended it, not its deadline, and the machine killed meanwhile."""
@@ -84,7 +83,8 @@ class HeldSandbox:
         self._link: Link | None = None
         self._watch: asyncio.Task[None] | None = None
         self._memory = MemoryVerdicts()
-        self._sealed_inside = self._ended = False
+        self._survived = 0  # kills for want of memory that the supervisor has answered after
+        self._sealed_inside = self._ended = self._given_up = False
         self._ending, self._draining = asyncio.Lock(), asyncio.Lock()
 
     @property
@@ -94,7 +94,7 @@ class HeldSandbox:
     async def attach(self, launched: Launched) -> None:
         """Speak with the supervisor from now on; when it hangs up the sandbox is lost."""
         self._launched, self._end = launched, lambda: _ended(launched)
-        self._link = link = await Link.over(launched.control, lambda: SandboxLost(f"{_name(self.ref)} is lost"))
+        self._link = link = await Link.over(launched.control, lambda: self._loss(self._ended_by_itself()))
         self._watch = asyncio.create_task(self._lose_with(link))
         self.now(identity=launched.identity)
 
@@ -115,22 +115,28 @@ class HeldSandbox:
 
     def _note(self, **changes: object) -> None:
         """Change the record of one that was given out. A later host tells all of them as lost whatever it says, so
-        a disk that does not take it holds nobody up."""
+        a disk that does not take it holds nobody up. Of one that was given up there is no record any more."""
+        self._change(changes)
         try:
-            self.now(**changes)
+            if not self._given_up:
+                records.write(self.folder, self.kept)
         except OSError as error:
             log.error("the record of %s cannot be written: %s", _name(self.ref), error)
 
-    async def ask(self, do: str, beyond_s: float = 0, **fields: Any) -> dict[str, Any]:
-        """The supervisor's answer. Raises ``SandboxLost`` when it is gone, or has given none in time."""
+    async def ask(self, do: str, beyond_s: float = 0, kills: int | None = None, **fields: Any) -> dict[str, Any]:
+        """The supervisor's answer. ``kills`` have been for want of memory so far. Raises ``SandboxLost`` when it is
+        gone, or has given none in time."""
         within_s = beyond_s + self._patience.answer_s
         link = self.require_there()
+        kills = self._memory_kills() if kills is None else kills
         try:
             async with asyncio.timeout(within_s):
-                return await link.ask(do, **fields)
+                answer = await link.ask(do, **fields)
         except TimeoutError:
-            await self.lose(why := f"its supervisor did not answer {do!r} within {within_s:g} s")
-            raise SandboxLost(f"{_name(self.ref)} is lost: {why}") from None
+            await self.lose(why := self._blamed(f"its supervisor did not answer {do!r} within {within_s:g} s"))
+            raise self._loss(why) from None
+        self._survived = max(self._survived, kills)
+        return answer
 
     async def answer(self, kind: type[M], do: str, beyond_s: float = 0, **fields: Any) -> M:
         """The answer as a model."""
@@ -141,13 +147,13 @@ class HeldSandbox:
         try:
             return kind.model_validate(said)
         except ValidationError as error:
-            await self.lose(why := f"its supervisor answered {do!r} with what is no {kind.__name__}")
-            raise SandboxLost(f"{_name(self.ref)} is lost: {why}") from error
+            await self.lose(why := self._blamed(f"its supervisor answered {do!r} with what is no {kind.__name__}"))
+            raise self._loss(why) from error
 
     def require_there(self) -> Link:
         """The way to its supervisor. Raises ``SandboxLost``."""
         if self.kept.state == "lost" or self._link is None:
-            raise SandboxLost(f"{_name(self.ref)} is lost, with its processes and files")
+            raise self._loss("its processes and files are gone")
         return self._link
 
     async def call(self, request: SandboxRequest) -> SandboxReply:
@@ -156,9 +162,9 @@ class HeldSandbox:
         if self.kept.state == "sealed" and not self._sealed_inside:
             raise LateWrite(f"{request.op_id} came after the seal of {_name(self.ref)}")
         takes_s = request.timeout_s if isinstance(request, ExecRequest) else 0
-        content, digest = request.model_dump(mode="json"), digest_of(request)
-        self._memory.begin(request.op_id, self._launched)
-        reply = await self.answer(SandboxReply, "call", takes_s, request=content, digest=digest)
+        content, digest, kills = request.model_dump(mode="json"), digest_of(request), self._memory_kills()
+        self._memory.begin(request.op_id, kills)
+        reply = await self.answer(SandboxReply, "call", takes_s, kills=kills, request=content, digest=digest)
         return self._memory.judged(reply, self._launched)
 
     async def seal(self) -> None:
@@ -227,6 +233,7 @@ class HeldSandbox:
         if self._watch:
             self._watch.cancel()
         if await self.end():
+            self._given_up = True
             records.remove(self.folder)
             log.info("%s was given up", _name(self.ref))
             return True
@@ -242,9 +249,28 @@ class HeldSandbox:
                 self._link.close()
             return self._ended
 
+    def _blamed(self, why: str) -> str:
+        """Why it is lost by itself. What was killed for want of memory since the supervisor last answered may have
+        been the supervisor, or what kept it from answering."""
+        kills = self._memory_kills() - self._survived
+        if self.kept.state == "lost" or kills <= 0:
+            return why
+        self._change({"memory_kills": kills})
+        return f"{why}, after the kernel had ended {kills} processes in it for want of memory"
+
+    def _ended_by_itself(self) -> str:
+        return self._blamed("its supervisor has ended")
+
+    def _loss(self, why: str) -> SandboxLost:
+        kind = SandboxOutOfMemory if self.kept.memory_kills else SandboxLost
+        return kind(f"{_name(self.ref)} is lost: {why}")
+
+    def _memory_kills(self) -> int:
+        return self._launched.memory_kills() if self._launched else 0
+
     async def _lose_with(self, link: Link) -> None:
         await link.wait_closed()
-        await self.lose("its supervisor has ended")
+        await self.lose(self._ended_by_itself())
 
 
 async def _ended(launched: Launched) -> bool:

@@ -25,7 +25,7 @@ class Kept(Model):
     """One sandbox as its host knows it.
 
     ``making``: nobody has been given it yet. ``identity`` is what the driver finds its remains by. ``drain`` is
-    there once it has been drained.
+    there once it has been drained. ``memory_kills`` processes were ended for want of memory before it was lost.
     """
 
     ref: SandboxRef
@@ -34,6 +34,7 @@ class Kept(Model):
     state: Literal["making", "live", "sealed", "lost"] = "making"
     identity: dict[str, Any] = Field(default_factory=dict)
     drain: SandboxDrain | None = None
+    memory_kills: int = 0
 
     @classmethod
     def of(cls, order: SandboxOrder) -> Self:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from infra.sandboxes.held import Patience
+from infra.sandboxes.held import HeldSandbox, Patience
 from infra.sandboxes.host import SandboxHost
-from infra.sandboxes.records import counts
+from infra.sandboxes.records import Kept, counts
 from schemas.sandbox import ExecRequest, SandboxOrder, SandboxRef
 from tests.contract.sandboxes.memory_launcher import MemoryLaunched, MemoryLauncher
 from tiltyard.errors import (
@@ -20,6 +20,7 @@ from tiltyard.errors import (
     EnvironmentFailed,
     LateWrite,
     SandboxLost,
+    SandboxOutOfMemory,
     SandboxUnavailable,
 )
 from tiltyard.testing.sandbox_bench import OWNER
@@ -390,6 +391,17 @@ async def test_a_cancelled_release_goes_on(yard: Yard) -> None:
     assert yard.launcher.places == set()
 
 
+async def test_one_that_is_lost_while_it_is_given_up_leaves_no_record(tmp_path: Path) -> None:
+    async def end() -> bool:
+        await asyncio.sleep(0)
+        return True
+
+    held = HeldSandbox(Kept.of(order()), tmp_path / "one", end, SHORT)
+    held.now()
+    await asyncio.gather(held.give_up(), held.lose("it did not answer"))
+    assert not (tmp_path / "one").exists()
+
+
 async def test_two_releases_at_once_give_back_one_slot(yard: Yard) -> None:
     host = await yard.start(slots=1)
     ref = await host.provision(order())
@@ -427,6 +439,66 @@ async def test_a_command_that_the_machine_killed_is_told_as_such_and_stays_so(ya
         reply = await asked
         assert reply.exec is not None
         assert reply.exec.out_of_memory == (request is balloon)
+
+
+async def killed_for_memory(yard: Yard, host: SandboxHost, ref: SandboxRef, kills: int) -> None:
+    """The supervisor dies in a command, and so many were killed for want of memory meanwhile."""
+    asked = asyncio.create_task(host.call(ref, SLEEP))
+    while "call" not in yard.last.asked:
+        await asyncio.sleep(0)
+    yard.last.memory += kills
+    yard.last.die()
+    with pytest.raises(SandboxLost) as raised:
+        await asked
+    assert isinstance(raised.value, SandboxOutOfMemory) == (kills > 0), raised.value
+
+
+@pytest.mark.parametrize("kills", [0, 2])
+async def test_a_loss_for_want_of_memory_is_told_as_one_and_stays_one(
+    yard: Yard, kills: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    kind = SandboxOutOfMemory if kills else SandboxLost
+    host = await yard.start()
+    ref = await host.provision(order())
+    with caplog.at_level(logging.WARNING):
+        await killed_for_memory(yard, host, ref, kills)
+        while yard.launcher.places:
+            await asyncio.sleep(0)
+    assert ("ended 2 processes in it for want of memory" in caplog.text) == (kills > 0)
+    for one in (host, await yard.start()):
+        with pytest.raises(SandboxLost) as raised:
+            await one.snapshot(ref, {})
+        assert type(raised.value) is kind
+
+
+async def test_a_kill_for_want_of_memory_that_the_supervisor_outlived_is_to_blame_for_no_loss(yard: Yard) -> None:
+    host = await yard.start()
+    ref = await host.provision(order())
+    yard.last.memory = 3
+    await host.call(ref, TRUE)
+    await killed_for_memory(yard, host, ref, 0)
+
+
+async def test_a_supervisor_that_does_not_answer_while_memory_is_wanting(yard: Yard) -> None:
+    host = await yard.start(patience=SHORT)
+    ref = await sealed(host)
+    yard.launcher.mute.add("snapshot")
+    asked = asyncio.create_task(host.snapshot(ref, {}))
+    while "snapshot" not in yard.last.asked:
+        await asyncio.sleep(0)
+    yard.last.memory = 1
+    with pytest.raises(SandboxOutOfMemory, match=r"did not answer 'snapshot' .* want of memory"):
+        await asked
+
+
+async def test_the_end_of_a_host_is_no_want_of_memory(yard: Yard) -> None:
+    host = await yard.start()
+    ref = await host.provision(order())
+    yard.last.memory = 1
+    await host.__aexit__()
+    with pytest.raises(SandboxLost) as raised:
+        await (await yard.start()).snapshot(ref, {})
+    assert type(raised.value) is SandboxLost
 
 
 async def test_the_end_of_a_host_ends_its_sandboxes_and_the_next_one_tells_of_them(yard: Yard) -> None:
