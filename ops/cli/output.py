@@ -5,8 +5,8 @@ With ``--json`` standard output carries only JSON objects, one a line.
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -36,6 +36,7 @@ class Output:
 
     def __init__(self, as_json: bool) -> None:
         self.json = as_json
+        self._above: Console | None = None
 
     def value(self, value: Any) -> None:
         """The answer as one line of JSON, with ``--json`` only."""
@@ -70,9 +71,22 @@ class Output:
             sys.stdout.writelines(line.rstrip() + "\n" for line in drawn.get().splitlines())
 
     def note(self, text: str) -> None:
-        """A remark on what happens meanwhile. That nobody reads it is no reason to stop."""
+        """A remark on what happens meanwhile, its lines left whole. That nobody reads it is no reason to stop."""
+        said = visible(typeable(text))
         with suppress(BrokenPipeError):
-            print(visible(typeable(text)), file=sys.stderr, flush=True)
+            if self._above is None:
+                print(said, file=sys.stderr, flush=True)
+            else:
+                self._above.print(said, soft_wrap=True, markup=False, highlight=False)
+
+    @contextmanager
+    def notes_above(self, display: "Console") -> Iterator[None]:
+        """In the block remarks go above what is redrawn in place on this console."""
+        self._above = display
+        try:
+            yield
+        finally:
+            self._above = None
 
     def console(self, *, errors: bool = False) -> "Console":
         """A console on one of the two streams."""

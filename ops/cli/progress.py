@@ -8,7 +8,6 @@ from typing import Protocol
 from rich.live import Live
 
 from ops.cli.output import Output, drawn_table
-from ops.cli.visible import visible
 from ops.cli.watching import phase_of
 from schemas.episode import EpisodeResult, EpisodeSpec
 from schemas.status import EpisodeStatus
@@ -28,12 +27,19 @@ class Progress(Protocol):
 
 @contextmanager
 def progress(out: Output, total: int) -> Iterator[Progress]:
-    """The display that fits standard error."""
-    if not sys.stderr.isatty():
+    """The display that fits standard error. No board where JSON would be written into it."""
+    if not sys.stderr.isatty() or (out.json and sys.stdout.isatty()):
         yield Lines(out, total)
         return
-    with Live(console=out.console(errors=True), transient=True, refresh_per_second=8) as live:
-        yield Board(live, total)
+    console = out.console(errors=True)
+    # what is printed elsewhere meanwhile stays there, and stays as it is: rich would fold it
+    with (
+        Live(
+            console=console, transient=True, refresh_per_second=8, redirect_stdout=False, redirect_stderr=False
+        ) as live,
+        out.notes_above(console),
+    ):
+        yield Board(out, live, total)
 
 
 def ended_line(result: EpisodeResult) -> str:
@@ -67,8 +73,8 @@ class Board:
 
     live = True
 
-    def __init__(self, live: Live, total: int) -> None:
-        self._live, self._total, self._done = live, total, 0
+    def __init__(self, out: Output, live: Live, total: int) -> None:
+        self._out, self._live, self._total, self._done = out, live, total, 0
         self._rows: dict[str, tuple[EpisodeSpec, EpisodeStatus | None]] = {}
 
     def started(self, spec: EpisodeSpec) -> None:
@@ -83,7 +89,7 @@ class Board:
     def ended(self, result: EpisodeResult) -> None:
         self._rows.pop(result.episode_id, None)
         self._done += 1
-        self._live.console.print(visible(ended_line(result)), markup=False, highlight=False)
+        self._out.note(ended_line(result))
         self._draw()
 
     def _draw(self) -> None:

@@ -92,11 +92,11 @@ def status(home: Path | None, out: Output) -> int:
     )
     if state is None or not running:
         why = f" ({typeable(state.message)})" if state and state.message else ""
-        out.show(f"no stack is running in {paths.home}{why}")
+        out.show(f"no stack is running in {paths.home}{why}", fold=False)
         _show_open(out, left, "goes on when the stack is next started", "go on when the stack is next started")
         return DONE
     until = typeable("until `tiltyard down`") if pinned else "until it is idle"
-    out.show(f"{state.phase}, {until}: Temporal at {state.address}, data in {paths.home}")
+    out.show(f"{state.phase}, {until}: Temporal at {state.address}, data in {paths.home}", fold=False)
     rows = [
         (
             one.name,
@@ -136,7 +136,7 @@ def doctor(home: Path | None, out: Output) -> int:
     problems = sum(not one.ok for one in checks)
     out.value({"ok": problems == 0, "checks": [one.model_dump() for one in checks]})
     for one in checks:
-        out.show(f"{one.verdict:7}  {one.name}: {one.detail}")
+        out.show(f"{one.verdict:7}  {one.name}: {typeable(one.detail)}", fold="`" not in one.detail)
         if one.fix:
             out.show(f"         to mend it: {typeable(one.fix)}", fold=False)
     return FAILED if problems else DONE
