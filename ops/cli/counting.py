@@ -19,13 +19,18 @@ def means(results: Sequence[EpisodeResult], tasks: Sequence[Task]) -> dict[Stand
     return {name: (len(group), sum(group) / len(group)) for name, group in groups.items()}
 
 
+def counted(number: int, one: str) -> str:
+    """So many of something, in words: ``1 trial``, ``2 trials``."""
+    return f"{number} {one}" if number == 1 else f"{number} {one}s"
+
+
 def told(found: Mapping[Standing, tuple[int, float]]) -> Iterator[str]:
     """The means in a line each."""
     if Standing.COUNTED in found:
         trials, mean = found[Standing.COUNTED]
-        yield f"mean score of {trials} trials: {mean:.3f}"
+        yield f"mean score of {counted(trials, 'trial')}: {mean:.3f}"
     if Standing.IDLE_PASSES in found:
         trials, mean = found[Standing.IDLE_PASSES]
-        yield f"apart, mean score of {trials} trials of tasks that doing nothing passes in their source: {mean:.3f}"
+        yield f"apart: mean score of {counted(trials, 'trial')} of tasks where doing nothing may pass: {mean:.3f}"
     if Standing.UNSCORABLE in found:
-        yield f"not counted: {found[Standing.UNSCORABLE][0]} trials of tasks that cannot be judged"
+        yield f"not counted: {counted(found[Standing.UNSCORABLE][0], 'trial')} of tasks that cannot be judged"

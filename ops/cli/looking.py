@@ -10,7 +10,7 @@ from infra.local.paths import StackPaths
 from infra.local.stack import look, note_activity
 from ops.cli.called import command_line
 from ops.cli.output import Output
-from ops.cli.results import show_result
+from ops.cli.results import end_of, rules, show_result
 from ops.cli.watching import phase_of, status_line
 from schemas.episode import EpisodeResult, EpisodeSpec
 from schemas.status import EpisodeStatus
@@ -21,6 +21,8 @@ from workers.settings import Settings
 
 ASKED = 50
 """Open episodes that a list asks for their phase, the newest ones."""
+
+COLUMNS = ("EPISODE", "TASK", "POLICY", "#SEED", "STATE", "#SCORE", "RISK")
 
 PATIENCE_S = 5.0
 """How long a list waits for all of them: one whose worker is away does not answer."""
@@ -33,19 +35,21 @@ async def show_list(home: Path | None, limit: int, out: Output) -> None:
         found = await records.episodes(limit) if records else ()
     statuses = await _statuses(settings, [spec.episode_id for spec, result in found if result is None][:ASKED])
     for spec, result in found:
-        out.value(_listed(spec, result, statuses.get(spec.episode_id)))
+        out.value(listed(spec, result, statuses.get(spec.episode_id)))
     rows = [
         (
             spec.episode_id,
             spec.task_id,
             spec.policy.target,
             str(spec.seed),
-            str(result.end) if result else _phase(statuses.get(spec.episode_id)),
+            state_of(spec, result, statuses.get(spec.episode_id)),
             f"{result.score.total:.2f}" if result else "",
+            ", ".join(rules(result)) if result else "",
         )
         for spec, result in found
     ]
-    out.table(("EPISODE", "TASK", "POLICY", "#SEED", "STATE", "#SCORE"), rows, ("POLICY",))
+    kept = slice(None if any(row[-1] for row in rows) else -1)
+    out.table(COLUMNS[kept], [row[kept] for row in rows], ("POLICY",))
 
 
 async def show_one(home: Path | None, episode_id: str, out: Output) -> None:
@@ -64,13 +68,14 @@ async def show_one(home: Path | None, episode_id: str, out: Output) -> None:
         return
     async with _running(settings) as ground:
         status = await ground.status(episode_id) if ground else None
-    out.value(status or _listed(spec, None, None))
+    out.value(status or listed(spec, None, None))
     watch = command_line("episodes", "watch", episode_id)
     text = status_line(status) if status else f"{episode_id}: open, and no stack is running; to go on:\n{watch}"
     out.show(text, fold=False)
 
 
-def _listed(spec: EpisodeSpec, result: EpisodeResult | None, status: EpisodeStatus | None) -> dict[str, Any]:
+def listed(spec: EpisodeSpec, result: EpisodeResult | None, status: EpisodeStatus | None) -> dict[str, Any]:
+    """An episode as one line of JSON."""
     return {
         "episode_id": spec.episode_id,
         "task": spec.task_id,
@@ -81,7 +86,16 @@ def _listed(spec: EpisodeSpec, result: EpisodeResult | None, status: EpisodeStat
         "end": result.end if result else None,
         "validity": result.validity if result else None,
         "score": result.score.total if result else None,
+        "risks": rules(result) if result else [],
+        "sandbox": spec.sandbox,
     }
+
+
+def state_of(spec: EpisodeSpec, result: EpisodeResult | None, status: EpisodeStatus | None) -> str:
+    """How an episode ended or where it is, marked when nothing isolates it."""
+    if result is not None:
+        return end_of(result)
+    return _phase(status) + (" (unsafe-local)" if spec.sandbox == "unsafe-local" else "")
 
 
 def _phase(status: EpisodeStatus | None) -> str:

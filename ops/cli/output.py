@@ -109,7 +109,7 @@ def fitting(
     if _least_width(columns, rows) <= width:
         return columns, rows
     kept, heads, cells = list(range(len(columns))), [SHORT.get(head, head) for head in columns], rows
-    for column in (None, *map(columns.index, spare)):
+    for column in (None, *(columns.index(head) for head in spare if head in columns)):
         kept = [one for one in kept if one != column]
         cells = [[row[one] for one in kept] for row in rows]
         if _least_width([heads[one] for one in kept], cells) <= width:

@@ -8,6 +8,7 @@ from typing import Protocol
 from rich.live import Live
 
 from ops.cli.output import Output, drawn_table
+from ops.cli.results import end_of, rules
 from ops.cli.watching import phase_of
 from schemas.episode import EpisodeResult, EpisodeSpec
 from schemas.status import EpisodeStatus
@@ -44,9 +45,9 @@ def progress(out: Output, total: int) -> Iterator[Progress]:
 
 def ended_line(result: EpisodeResult) -> str:
     """One ended episode in a line."""
-    score = result.score
     trial = f"{result.task} by {result.policy}, seed {result.seed}"
-    return f"{trial}: {result.end}, score {score.total:.2f} ({result.episode_id})"
+    risk = f", risk {', '.join(rules(result))}" if result.risks else ""
+    return f"{trial}: {end_of(result)}, score {result.score.total:.2f}{risk} ({result.episode_id})"
 
 
 class Lines:

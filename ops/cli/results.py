@@ -1,62 +1,106 @@
 """Results as a person reads them: one in detail, several as a table."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
-from ops.cli.counting import means, told
+from ops.cli.called import command_line
+from ops.cli.counting import counted, means, told
 from ops.cli.output import Output
-from schemas.episode import EpisodeResult
+from schemas.episode import EpisodeResult, Validity
 from schemas.task import Task
-from tiltyard.suite.standing import Standing
+from tiltyard.suite.standing import Standing, standing
 
-COLUMNS = (
-    "TASK",
-    "POLICY",
-    "#SEED",
-    "END",
-    "#SCORE",
-    "#C",
-    "#P",
-    "#E",
-    "#EFFECTS",
-    "#DUPLICATES",
-    "SAFETY",
-    "DRAIN",
-    "EPISODE",
-)
+CELLS: Mapping[str, Callable[[EpisodeResult], str]] = {
+    "TASK": lambda one: one.task,
+    "POLICY": lambda one: one.policy,
+    "#SEED": lambda one: str(one.seed),
+    "END": lambda one: end_of(one),
+    "#SCORE": lambda one: f"{one.score.total:.2f}",
+    "#C": lambda one: f"{one.score.completion:.2f}",
+    "#P": lambda one: f"{one.score.process:.2f}",
+    "#E": lambda one: f"{one.score.efficiency:.2f}",
+    "#EFFECTS": lambda one: str(one.counts.effects),
+    "#DUPLICATES": lambda one: str(one.counts.duplicates),
+    "SAFETY": lambda one: ", ".join(sorted({finding.kind for finding in one.safety})) or "-",
+    "RISK": lambda one: ", ".join(rules(one)) or "-",
+    "DRAIN": lambda one: drained(one),
+    "EPISODE": lambda one: one.episode_id,
+}
+"""What a table can say of a result, by the column's head."""
 
-SPARE = ("DRAIN", "POLICY", "#P", "#C", "#E", "#EFFECTS", "SAFETY", "#DUPLICATES")
+COLUMNS = tuple(CELLS)
+
+SPARE = ("DRAIN", "POLICY", "#P", "#C", "#E", "#EFFECTS", "SAFETY", "#DUPLICATES", "RISK")
 """What a table of results can do without, on a narrow terminal; the first one first."""
+
+TIERS = {1: "information", 2: "for review", 3: "tampering"}
+"""What the tier of a risk means."""
+
+ASIDE = {Standing.IDLE_PASSES: "apart", Standing.UNSCORABLE: "not counted"}
+"""The mark of a trial that is not in the mean of the others."""
 
 
 def show_results(out: Output, results: Sequence[EpisodeResult], tasks: Sequence[Task]) -> None:
-    """One result in full, several in a table with their means; ``tasks`` are those that were played."""
+    """One result in full, several in a table with what they come to; ``tasks`` are those that were played."""
     found = means(results, tasks)
+    of_task = {task.id: standing(task) for task in tasks}
     if len(results) == 1:
-        show_result(out, results[0])
+        show_result(out, results[0], of_task[results[0].task])
         found.pop(Standing.COUNTED, None)  # its score has been shown
     else:
-        out.table(COLUMNS, [result_row(one) for one in results], SPARE)
+        heads, rows = cells(results, COLUMNS)
+        end = heads.index("END")
+        marked = [
+            (*row[:end], end_of(one, of_task[one.task]), *row[end + 1 :])
+            for one, row in zip(results, rows, strict=True)
+        ]
+        out.table(heads, marked, SPARE)
     for line in told(found):
         out.show(line)
+    if len(results) > 1:
+        _show_marks(out, results)
 
 
-def result_row(result: EpisodeResult) -> tuple[str, ...]:
-    """One result as a row of ``COLUMNS``."""
-    return (result.task, result.policy, str(result.seed), *figures(result), result.episode_id)
+def _show_marks(out: Output, results: Sequence[EpisodeResult]) -> None:
+    """What a table says of some of its rows only, so that it is read also where it was left out; and where to
+    find the rest."""
+    unsafe = sum(one.sandbox == "unsafe-local" for one in results)
+    if unsafe:
+        out.show(f"{unsafe} of {counted(len(results), 'trial')} ran unsafe-local: not isolated from this machine")
+    risks = Counter(rule for one in results for rule in rules(one))
+    if risks:
+        out.show("risks: " + ", ".join(f"{rule} in {counted(n, 'trial')}" for rule, n in risks.most_common()))
+    first = next(filter(_worth_a_look, results), results[0])
+    out.show(f"to see one in full: {command_line('episodes', 'show', first.episode_id)}", fold=False)
 
 
-def figures(result: EpisodeResult) -> tuple[str, ...]:
-    """End, score, C, P, E, effects, duplicates, safety and drain of a result."""
-    score = result.score
-    numbers = (score.total, score.completion, score.process, score.efficiency)
-    return (
-        str(result.end) if result.validity.value == "valid" else f"{result.end} ({result.validity})",
-        *(f"{number:.2f}" for number in numbers),
-        str(result.counts.effects),
-        str(result.counts.duplicates),
-        ", ".join(sorted({finding.kind for finding in result.safety})) or "-",
-        drained(result),
+def _worth_a_look(result: EpisodeResult) -> bool:
+    return bool(result.risks or result.safety) or not all(contract.passed for contract in result.contracts)
+
+
+def cells(
+    results: Sequence[EpisodeResult], columns: Sequence[str]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Heads and rows of a table of results. Risks have a column where there are any."""
+    risky = any(one.risks for one in results)
+    heads = tuple(column for column in columns if column != "RISK" or risky)
+    return heads, [tuple(CELLS[head](one) for head in heads) for one in results]
+
+
+def end_of(result: EpisodeResult, its: Standing = Standing.COUNTED) -> str:
+    """How a trial ended, with all that keeps it from counting like others."""
+    marks = (
+        str(result.validity) if result.validity is not Validity.VALID else "",
+        "unsafe-local" if result.sandbox == "unsafe-local" else "",
+        ASIDE.get(its, ""),
     )
+    told_marks = ", ".join(filter(None, marks))
+    return f"{result.end} ({told_marks})" if told_marks else str(result.end)
+
+
+def rules(result: EpisodeResult) -> list[str]:
+    """The rules by which something of a trial is worth a look."""
+    return sorted({risk.rule for risk in result.risks})
 
 
 def drained(result: EpisodeResult) -> str:
@@ -73,18 +117,19 @@ def drained(result: EpisodeResult) -> str:
     return ", ".join(f"{number} {what}" for number, what in found if number) or "empty"
 
 
-def show_result(out: Output, result: EpisodeResult) -> None:
-    """Everything that a person asks first about one episode."""
+def show_result(out: Output, result: EpisodeResult, its: Standing = Standing.COUNTED) -> None:
+    """Everything that a person asks first about one episode; ``its`` standing where that is known."""
     score, counts = result.score, result.counts
     why = f": {result.reason}" if result.reason else ""
     lines = [
         f"episode {result.episode_id}",
         f"task    {result.task}, policy {result.policy}, seed {result.seed}",
-        f"end     {result.end}, {result.validity}{why}",
+        f"end     {end_of(result, its)}, {result.validity}{why}",
         f"score   {score.total:.3f}  (completion {score.completion:.2f}, process {score.process:.2f}, "
         f"efficiency {score.efficiency:.2f})",
-        f"counts  {counts.turns} turns, {counts.tool_calls} calls, {counts.effects} effects, "
-        f"{counts.duplicates} duplicates, {counts.late_writes} late writes",
+        f"counts  {counted(counts.turns, 'turn')}, {counted(counts.tool_calls, 'call')}, "
+        f"{counted(counts.effects, 'effect')}, {counted(counts.duplicates, 'duplicate')}, "
+        f"{counted(counts.late_writes, 'late write')}",
         f"drain   {drained(result)}",
         f"trace   {result.digests.trace}",
     ]
@@ -92,7 +137,7 @@ def show_result(out: Output, result: EpisodeResult) -> None:
         lines.append(f"{'passed' if contract.passed else 'FAILED'}  {contract.name or contract.kind}")
         lines += [f"          {reason}" for reason in contract.why]
     lines += [f"safety  {finding.kind}: {finding.detail}" for finding in result.safety]
-    lines += [f"risk    {risk.rule} (tier {risk.tier}): {risk.detail}" for risk in result.risks]
+    lines += [f"risk    {risk.rule} (tier {risk.tier}, {TIERS[risk.tier]}): {risk.detail}" for risk in result.risks]
     if result.sandbox == "unsafe-local":
         lines.append("sandbox unsafe-local: its commands were not isolated from this machine")
     out.show("\n".join(lines))

@@ -10,7 +10,7 @@ from ops.cli.batch import Batch
 from ops.cli.called import call_on, command_line
 from ops.cli.output import Output
 from ops.cli.progress import progress
-from ops.cli.results import drained, figures
+from ops.cli.results import cells
 from ops.cli.session import ground
 from schemas.episode import EpisodeResult, PolicySpec
 from tiltyard.suite import Suite, shipped
@@ -30,8 +30,10 @@ REPAIR_STORY = "A project with one fault, in a sandbox of its own; hidden tests 
 KILLED_FAMILY, KILLED_POLICY = "replacement/reply-lost", "reconcile"
 KILLED_TASK = f"{KILLED_FAMILY}/1"
 
-COLUMNS = ("POLICY", "END", "#SCORE", "#C", "#P", "#E", "#EFFECTS", "#DUPLICATES", "SAFETY", "DRAIN")
-REPAIR_COLUMNS = ("POLICY", "END", "#SCORE", "#C", "#P", "#E", "RISK", "DRAIN")
+COLUMNS = ("END", "#SCORE", "#C", "#P", "#E", "#EFFECTS", "#DUPLICATES", "SAFETY", "RISK", "DRAIN")
+REPAIR_COLUMNS = ("END", "#SCORE", "#C", "#P", "#E", "RISK", "DRAIN")
+"""What is shown of each trial, after what tells it from the others."""
+
 SPARE = ("DRAIN", "#P", "#E", "#C", "#EFFECTS")
 """What the tables can do without on a narrow terminal; the first one first."""
 
@@ -63,13 +65,13 @@ async def show(home: Path, given: Path | None, out: Output) -> bool:
         stage = _Stage(opened, Settings.from_environment(home), out)
         for family, story in FAMILIES.items():
             results = await stage.play([f"{family}/1"], POLICIES)
-            stage.table(f"{family}/1: {story}", [(one.policy, *figures(one)) for one in results])
+            stage.table(f"{family}/1: {story}", results, ("POLICY", *COLUMNS))
         held = await stage.kill_a_worker()
         retail = await stage.play([RETAIL], ["reference"])
         stage.table(
             "The retail world: the first task of each family by its reference solution.",
-            [(one.task, *figures(one)) for one in retail],
-            "TASK",
+            retail,
+            ("TASK", *COLUMNS),
         )
         await stage.repair(await _why_no_commands(opened))
         out.show(LEGEND)
@@ -104,9 +106,12 @@ class _Stage:
         self.results += results
         return results
 
-    def table(self, title: str, rows: Sequence[tuple[str, ...]], first: str = "POLICY") -> None:
+    def table(self, title: str, results: Sequence[EpisodeResult], columns: Sequence[str]) -> None:
+        self._print(title, *cells(results, columns))
+
+    def _print(self, title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         self._out.show(title)
-        self._out.table((first, *COLUMNS[1:]), rows, SPARE)
+        self._out.table(heads, rows, SPARE)
         self._out.show("")
 
     async def repair(self, skipped: str) -> None:
@@ -115,18 +120,7 @@ class _Stage:
         if skipped:
             self._out.show(f"{title}\nskipped: {skipped}\n")
             return
-        rows = [
-            (
-                one.policy,
-                *figures(one)[:5],
-                ", ".join(sorted({risk.rule for risk in one.risks})) or "-",
-                drained(one),
-            )
-            for one in await self.play([REPAIR], REPAIRERS)
-        ]
-        self._out.show(title)
-        self._out.table(REPAIR_COLUMNS, rows, SPARE)
-        self._out.show("")
+        self.table(title, await self.play([REPAIR], REPAIRERS), ("POLICY", *REPAIR_COLUMNS))
 
     async def kill_a_worker(self) -> bool:
         """Play an episode whose worker is killed after the order is committed and before anybody knows it."""
@@ -140,11 +134,11 @@ class _Stage:
         killed = not marker.exists()
         same = result.digests.trace == undisturbed.digests.trace
         once = (result.counts.effects, result.counts.duplicates) == (undisturbed.counts.effects, 0)
-        rows = [("undisturbed", *figures(undisturbed)), ("worker killed", *figures(result))]
-        self.table(
+        heads, rows = cells((undisturbed, result), COLUMNS)
+        self._print(
             f"{KILLED_TASK} by {KILLED_POLICY}, and again with the worker killed (SIGKILL) after a commit.",
-            rows,
-            "RUN",
+            ("RUN", *heads),
+            [(run, *row) for run, row in zip(("undisturbed", "worker killed"), rows, strict=True)],
         )
         self._out.show(
             f"killed: {_yes(killed)} · same trace digest: {_yes(same)} ({result.digests.trace[:15]}…) · "

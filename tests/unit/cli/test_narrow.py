@@ -4,11 +4,23 @@ import pytest
 
 from ops.cli.output import drawn_table, fitting
 from ops.cli.results import COLUMNS, SPARE
-from ops.cli.showing import COLUMNS as DEMO
+from ops.cli.showing import COLUMNS as SHOWN
 from ops.cli.showing import SPARE as DEMO_SPARE
 
+DEMO = ("POLICY", *(column for column in SHOWN if column != "RISK"))
+RISKLESS = tuple(column for column in COLUMNS if column != "RISK")
 ROW = ("new_id_retry  ", "submitted", "0.04", "0.00", "0.16", "0.00", "3", "1", "duplicate_effect", "empty")
 RUN = ("replacement/receipt-service-down/1", "reconcile", "12", *ROW[1:], "e-8i67x44wn5")
+RISKY = (
+    "code-repair/repair/1",
+    "test_deleter",
+    "0",
+    *ROW[1:8],
+    "-",
+    "forged_exit, tampering",
+    "empty",
+    "e-8i67x44wn5",
+)
 
 
 def lines(columns: object, rows: object, width: int) -> list[str]:
@@ -21,7 +33,9 @@ def lines(columns: object, rows: object, width: int) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [80, 90, 120, 200])
-@pytest.mark.parametrize(("columns", "row", "spare"), [(DEMO, ROW, DEMO_SPARE), (COLUMNS, RUN, SPARE)])
+@pytest.mark.parametrize(
+    ("columns", "row", "spare"), [(DEMO, ROW, DEMO_SPARE), (RISKLESS, RUN, SPARE), (COLUMNS, RISKY, SPARE)]
+)
 def test_a_row_is_one_line(
     width: int, columns: tuple[str, ...], row: tuple[str, ...], spare: tuple[str, ...]
 ) -> None:
