@@ -124,4 +124,5 @@ def _text(file: Path, key: str) -> str:
     except UnicodeDecodeError:
         raise BadTask(f"{file.name} is no UTF-8 text", field=key, fix="a task's files are text") from None
     except OSError as error:
-        raise BadTask(f"{file.name} cannot be read: {error.strerror}", field=key) from None
+        why = f"{file.name} cannot be read: {error.strerror}"
+        raise BadTask(why, field=key, fix="make it a file that you can read") from None

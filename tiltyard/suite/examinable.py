@@ -36,7 +36,7 @@ def _tests(field: str, folder: str, files: dict[str, str], where: str) -> Iterat
             fix = "add a file test*.py with a class that has methods test*"
             yield BadInput(f"{where} has no test below {folder}", field=field, fix=fix)
     except BadInput as error:
-        yield BadInput(f"{error.field} {error.message}", field=field)
+        yield BadInput(f"{error.field} {error.message}", field=field, fix="mend it: tests are Python files")
 
 
 def _sources(contract: TestsContract, plan: SandboxPlan) -> Iterator[BadInput]:

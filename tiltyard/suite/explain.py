@@ -9,18 +9,7 @@ from pydantic_core import ErrorDetails
 
 from schemas.task import Task
 from tiltyard.errors import BadTask
-
-FIXES = {
-    "missing": "add it",
-    "extra_forbidden": "remove it, or correct its name",
-    "union_tag_not_found": "add kind:",
-    "string_type": "put it in quotes",
-    "tuple_type": "write it as a list",
-    "dict_type": "write it as a mapping",
-    "model_type": "write it as a mapping",
-    "model_attributes_type": "write it as a mapping",
-}
-"""How to mend an error, by pydantic's error type."""
+from tiltyard.suite.remedies import KEY, remedy, said
 
 
 def explain(error: ValidationError) -> tuple[BadTask, ...]:
@@ -28,9 +17,7 @@ def explain(error: ValidationError) -> tuple[BadTask, ...]:
     found = error.errors(include_url=False)
     inner = {one["loc"][:depth] for one in found for depth in range(len(one["loc"]))}
     return tuple(
-        BadTask(one["msg"].removeprefix("Value error, "), field=field_path(one), fix=_fix(one))
-        for one in found
-        if one["loc"] not in inner
+        BadTask(said(one), field=field_path(one), fix=_fix(one)) for one in found if one["loc"] not in inner
     )
 
 
@@ -48,12 +35,12 @@ def related(path: str, other: str) -> bool:
 
 
 def field_path(details: ErrorDetails) -> str:
-    """The dotted path of an error, as the file spells it: without the tags of unions."""
+    """The dotted path of an error, as the file spells it: without the tags of unions and of keys."""
     loc = details["loc"]
     kept = [
         str(part)
         for index, part in enumerate(loc)
-        if not (index >= 2 and loc[index - 2] == "contracts" and isinstance(loc[index - 1], int))
+        if part != KEY and not (index >= 2 and loc[index - 2] == "contracts" and isinstance(loc[index - 1], int))
     ]
     return ".".join(kept)
 
@@ -71,12 +58,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _fix(details: ErrorDetails) -> str:
-    kind = details["type"]
-    if kind == "extra_forbidden":
+    if details["type"] == "extra_forbidden":
         close = difflib.get_close_matches(str(details["loc"][-1]), _field_names(), n=1)
         if close:
             return f"did you mean {close[0]}?"
-    return FIXES.get(kind, "")
+    return remedy(details)
 
 
 @cache

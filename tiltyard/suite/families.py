@@ -63,7 +63,8 @@ class Family:
             )
         for name, values in variants.items():
             if not isinstance(values, dict | None):
-                raise BadTask("is not a mapping", field=joined(self.shown, f"variants.{name}"))
+                field = joined(self.shown, f"variants.{name}")
+                raise BadTask("is not a mapping", field=field, fix="give it the fields that differ, or {}")
         return read
 
     @property
@@ -103,7 +104,7 @@ class Family:
             return self._told(where, _literal(merged, f"{self.name}/{variant}"))
         variables = merged.pop("vars", None) or {}
         if not isinstance(variables, dict):
-            raise BadTask("is not a mapping", field=joined(where, "vars"))
+            raise BadTask("is not a mapping", field=joined(where, "vars"), fix="write it as NAME: VALUE")
         return self._told(where, _made_of(merged, variables, f"{self.name}/{variant}", self.path.parent))
 
     def _told(self, where: str, made: Task | Sequence[BadTask]) -> Task | tuple[BadTask, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from schemas.episode import EpisodeResult
 from schemas.task import Task
 from tiltyard.episode.grading import examine
-from tiltyard.errors import BadTask, TiltyardError
+from tiltyard.errors import BadInput, BadTask, TiltyardError
 from tiltyard.policies.catalogue import open_script
 from tiltyard.suite.explain import joined
 from tiltyard.suite.standing import NO_CALL, why_unscorable
@@ -35,7 +35,8 @@ def practise(task: Task, engine: Engine) -> tuple[BadTask, ...]:
     try:
         return (*_idle(task, engine), *(() if unplayed else _references(task, engine)))
     except TiltyardError as error:
-        return (BadTask(f"cannot be played: {error}", field=task.id),)
+        fix = error.fix if isinstance(error, BadInput) else "correct what it names"
+        return (BadTask(f"cannot be played: {error}", field=task.id, fix=fix),)
 
 
 def _played(task: Task, script: str, engine: Engine) -> EpisodeResult:

@@ -24,6 +24,8 @@ MAX_FILE_BYTES = 512 * 1024
 MAX_JSON_BYTES = 64 * 1024 * 1024
 """Size limit of one task file that a program writes."""
 
+MEND_YAML = "mend the YAML there: close what is open, and put a text in quotes that has ': ' or begins with a sign"
+
 
 class _Loader(yaml.SafeLoader):
     """The safe loader less YAML 1.1's guesses, aliases and duplicate keys."""
@@ -35,8 +37,9 @@ class _Loader(yaml.SafeLoader):
         event = self.peek_event()  # type: ignore[no-untyped-call] # PyYAML's stubs leave the parser untyped
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise yaml.MarkedYAMLError(
-                problem="anchors and aliases are not used in task files: put the shared part in vars",
+                problem="anchors and aliases are not used in task files",
                 problem_mark=event.start_mark,
+                note="put the shared part in vars",
             )
         return super().compose_node(parent, index)
 
@@ -46,7 +49,8 @@ class _Loader(yaml.SafeLoader):
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
             if key is None or key in made:
                 what = "a key must be plain text" if key is None else f"the key {key!r} stands here twice"
-                raise yaml.MarkedYAMLError(problem=what, problem_mark=key_node.start_mark)
+                fix = "write it as one word, or put it in quotes" if key is None else "remove one of them"
+                raise yaml.MarkedYAMLError(problem=what, problem_mark=key_node.start_mark, note=fix)
             made[key] = self.construct_object(value_node, deep=True)
         return made
 
@@ -59,13 +63,15 @@ class _Loader(yaml.SafeLoader):
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            raise yaml.MarkedYAMLError(problem="the number is out of range", problem_mark=node.start_mark)
+            fix = "write a smaller one, or put it in quotes"
+            raise yaml.MarkedYAMLError(problem="the number is out of range", problem_mark=node.start_mark, note=fix)
         return value
 
     def refused(self, node: yaml.Node) -> None:
         raise yaml.MarkedYAMLError(
-            problem=f"the tag {node.tag!r} is not allowed: write plain text, a number, a list or a mapping",
+            problem=f"the tag {node.tag!r} is not allowed",
             problem_mark=node.start_mark,
+            note="write plain text, a number, a list or a mapping",
         )
 
 
@@ -100,6 +106,7 @@ def read_json(path: Path, name: str) -> JsonObject:
         raise BadTask(f"is not JSON: {error}", field=name, fix="have it made again") from None
     if not isinstance(value, dict):
         raise BadTask("is not an object", field=name, fix="give it family, world and variants")
+    _check_text(value, name)
     return value
 
 
@@ -112,10 +119,23 @@ def _bytes_of(path: Path, name: str, limit: int) -> bytes:
         with open_regular(path) as file:
             data = file.read(limit + 1)
     except OSError as error:
-        raise BadTask(f"cannot be read: {error.strerror}", field=name) from error
+        raise BadTask(
+            f"cannot be read: {error.strerror}", field=name, fix="make it a file that you can read"
+        ) from error
     if len(data) > limit:
         raise BadTask(f"is over {limit // 1024} KiB", field=name, fix="split it into several families")
     return data
+
+
+def _check_text(value: JsonObject, name: str) -> None:
+    """Characters are whole: nothing else can be checked, kept or sent."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        raise BadTask("is nested too deeply", field=name, fix="make it less deep") from None
+    if half := re.search("[\ud800-\udfff]", text):
+        what = f"holds half a character, \\u{ord(half[0]):x}"
+        raise BadTask(what, field=name, fix="write the whole one")
 
 
 def _no_number(name: str) -> None:
@@ -129,13 +149,14 @@ def parse_yaml(data: bytes, name: str) -> JsonObject:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}: line {mark.line + 1}, column {mark.column + 1}" if mark else name
-        raise BadTask(error.problem or "is not YAML", field=where) from None
+        raise BadTask(error.problem or "is not YAML", field=where, fix=error.note or MEND_YAML) from None
     except (yaml.YAMLError, ValueError) as error:
         raise BadTask(
             f"is not YAML: {str(error).splitlines()[0]}", field=name, fix="save it as UTF-8 text"
         ) from None
     except RecursionError:
-        raise BadTask("is nested too deeply", field=name) from None
+        raise BadTask("is nested too deeply", field=name, fix="make it less deep") from None
     if not isinstance(value, dict):
         raise BadTask("is not a mapping", field=name, fix="start it with family:, world: and variants:")
+    _check_text(value, name)
     return value

@@ -19,6 +19,8 @@ from tiltyard.errors import BadTask
 MAX_RENDERED_BYTES = 1024 * 1024
 """Size limit of one rendered value and of one rendered variant."""
 
+MEND_JINJA = "write it as {{ NAME }}; braces that mean themselves stand in a file beside the task file"
+
 FILTERS = (
     *("lower", "upper", "title", "capitalize", "trim", "string", "int", "float", "round", "abs"),
     *("length", "first", "last", "join", "tojson"),
@@ -90,11 +92,12 @@ def _rendered_string(value: str, variables: Mapping[str, JsonValue], where: str)
     except BadTask as error:
         raise BadTask(error.message, field=where, fix=error.fix) from None
     except TemplateSyntaxError as error:
-        raise BadTask(f"bad Jinja: {error.message}", field=where) from None
+        raise BadTask(f"bad Jinja: {error.message}", field=where, fix=MEND_JINJA) from None
     except (TemplateError, ArithmeticError, TypeError, ValueError, LookupError, RecursionError) as error:
         raise BadTask(f"cannot be rendered: {error}", field=where, fix=f"known vars: {_list(variables)}") from None
     if size > MAX_RENDERED_BYTES:
-        raise BadTask(f"is over {MAX_RENDERED_BYTES // 1024} KiB when rendered", field=where)
+        what = f"is over {MAX_RENDERED_BYTES // 1024} KiB when rendered"
+        raise BadTask(what, field=where, fix="make it shorter, or put it in a file beside the task file")
     return rendered
 
 
@@ -108,7 +111,9 @@ def render_vars(variables: JsonObject, problems: list[BadTask]) -> JsonObject:
     try:
         order = list(graphlib.TopologicalSorter(needs).static_order())
     except graphlib.CycleError as error:
-        raise BadTask(f"use one another in a circle: {' → '.join(error.args[1])}", field="vars") from None
+        circle = " → ".join(error.args[1])
+        fix = "give one of them a value of its own"
+        raise BadTask(f"use one another in a circle: {circle}", field="vars", fix=fix) from None
     done: JsonObject = {}
     for name in order:
         if needs[name] <= done.keys():
@@ -171,7 +176,7 @@ def _names_in(value: JsonValue, where: str) -> set[str]:
     except BadTask as error:
         raise BadTask(error.message, field=where, fix=error.fix) from None
     except (TemplateError, RecursionError) as error:
-        raise BadTask(f"bad Jinja: {error}", field=where) from None
+        raise BadTask(f"bad Jinja: {error}", field=where, fix=MEND_JINJA) from None
 
 
 def _list(names: Mapping[str, JsonValue]) -> str:

@@ -65,6 +65,12 @@ def test_a_bad_json_file_is_named(tmp_path: Path, text: str, says: str) -> None:
     assert error.value.field.startswith("retail/found.json")
 
 
+def test_half_a_character_is_refused_and_never_breaks_a_check(tmp_path: Path) -> None:
+    fields = family(instruction="half of it: \ud800")
+    with pytest.raises(BadTask, match=r"found.json: holds half a character, \\ud800"):
+        load_suite(place(tmp_path, fields)).match(["retail"])
+
+
 def test_a_bad_field_of_a_json_file_is_named(tmp_path: Path) -> None:
     fields = family()
     fields["variants"]["a"]["vars"] = {"x": 1}
