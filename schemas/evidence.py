@@ -32,10 +32,12 @@ class SandboxEvidence(Model):
     ``changes`` are all differences to the task's files, ``snapshot`` names the object with the contents of those
     that were created or updated. ``skipped`` are things that are not copied. ``lost``: the sandbox was lost after
     the last turn; the files are those kept at its end, and of operations and programs nothing is known.
+    ``out_of_memory``: it was lost for want of memory; where its files had not been kept, there is no ``snapshot``.
     """
 
     facts: SandboxFacts
     lost: bool = False
+    out_of_memory: bool = False
     changes: tuple[FileChange, ...] = ()
     skipped: tuple[str, ...] = ()
     snapshot: str = ""

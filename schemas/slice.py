@@ -30,12 +30,13 @@ class Restored(Model):
     """A sandbox was lost and made anew. ``from_turn`` is the turn whose files it has, ``None`` for the task's own.
 
     ``open_turn`` was under way: what its commands did is unknown, and none of them is run again. ``turns`` were
-    journalled at the loss: whoever is asked for a later one has been told.
+    journalled at the loss: whoever is asked for a later one has been told. ``out_of_memory`` is why it was lost.
     """
 
     from_turn: int | None = None
     open_turn: int | None = None
     turns: int = 0
+    out_of_memory: bool = False
 
 
 class SliceRequest(Model):
@@ -86,6 +87,7 @@ class SliceReport(Model):
     waiting_for: CallRef | None = None
     question: str = ""
     open_turn: int | None = Field(default=None, description="the turn that was under way when the sandbox was lost")
+    out_of_memory: bool = Field(default=False, description="why the sandbox was lost")
 
 
 class CloseRequest(Model):

@@ -91,7 +91,8 @@ class Sandboxes(Protocol):
     """Where commands run. One attempt each: the caller sends again, every call is idempotent.
 
     Each raises ``SandboxUnreachable`` when no answer came, and ``SandboxLost`` for a sandbox or an incarnation that
-    is gone. What is in flight in a lost one is unknown, and is never run again.
+    is gone. What is in flight in a lost one is unknown, and is never run again. ``SandboxOutOfMemory`` is the loss
+    that those in it have brought about.
     """
 
     async def offer(self, driver: DriverName) -> SandboxOffer:
@@ -237,7 +238,7 @@ class OpenPolicy(Policy, Protocol):
 
 @dataclass(frozen=True)
 class Ended:
-    """Processes of a policy that were ended, itself included.
+    """Processes that a policy left. Its own, which waits for the next view, is none of them until it will not end.
 
     ``killed`` of them outlived TERM and the policy's guardian.
     """

@@ -132,7 +132,12 @@ class EpisodeWorkflow:
         )
         self._sandbox = made.sandbox
         if lost is not None:
-            self._restored = Restored(from_turn=made.from_turn, open_turn=lost.open_turn, turns=lost.turns)
+            self._restored = Restored(
+                from_turn=made.from_turn,
+                open_turn=lost.open_turn,
+                turns=lost.turns,
+                out_of_memory=lost.out_of_memory,
+            )
 
     async def _replace_sandbox(self, lost: SliceReport) -> None:
         """A cancellation waits for the new sandbox, as it does for the first."""

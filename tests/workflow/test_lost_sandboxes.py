@@ -23,7 +23,8 @@ from tests.workflow.boxes import (
     said,
     sleeper,
 )
-from tiltyard.errors import SandboxUnreachable
+from tiltyard.episode.slice_state import MEMORY_LOSSES
+from tiltyard.errors import SandboxLost, SandboxOutOfMemory, SandboxUnreachable
 from workflows.episode import EpisodeWorkflow
 
 
@@ -51,10 +52,12 @@ async def test_a_lost_sandbox_is_restored_and_the_policy_is_told(
         await assert_no_sandbox(place)
 
 
-async def _lose_in_command(place: Arena, spec: EpisodeSpec, turn: int) -> None:
+async def _lose_in_command(
+    place: Arena, spec: EpisodeSpec, turn: int, loss: type[SandboxLost] = SandboxLost
+) -> None:
     """Wait until the turn's command is in the sandbox, then lose the sandbox."""
     await until(lambda: any(op.endswith(f"/{turn}/0") for op in place.sandboxes.executions))
-    place.sandboxes.lose(spec.episode_id)
+    place.sandboxes.lose(spec.episode_id, loss)
 
 
 async def test_a_task_may_rather_end_than_go_on_in_a_restored_sandbox(client: Client, tmp_path: Path) -> None:
@@ -65,6 +68,48 @@ async def test_a_task_may_rather_end_than_go_on_in_a_restored_sandbox(client: Cl
         await handle.result()
         result = await place.outcome(spec)
         assert (result.end, result.validity) == (End.ENVIRONMENT_ERROR, Validity.ENVIRONMENT)
+        await assert_no_sandbox(place)
+
+
+async def test_a_policy_that_has_its_sandbox_killed_for_memory_ends_no_episode_as_the_environments(
+    client: Client, tmp_path: Path
+) -> None:
+    async with arena(client, {"sleeper": sleeper}, tmp_path) as place, place.worker():
+        spec = await place.plan(box_task(on_loss="environment_error"), "sleeper")
+        handle = await place.start(spec)
+        await _lose_in_command(place, spec, 1, SandboxOutOfMemory)
+        await handle.result()
+        result = await place.outcome(spec)
+        assert (result.end, result.validity) == (End.POLICY_ERROR, Validity.VALID)
+        assert [(risk.rule, risk.tier) for risk in result.risks] == [("out_of_memory", 2)]
+        await assert_no_sandbox(place)
+
+
+async def test_a_sandbox_that_is_killed_for_memory_again_and_again_is_not_made_anew_for_ever(
+    client: Client, tmp_path: Path
+) -> None:
+    notices: list[str] = []
+
+    def bomber(view: View) -> Decision:
+        notices.append(view.notice)
+        return calls("shell", command=f"echo {view.turn}")
+
+    async with boxes(client, tmp_path, bomber=bomber) as (place, gated):
+        call = gated.gates["call"]
+
+        def killed() -> Exception:
+            place.sandboxes.lose(spec.episode_id, SandboxOutOfMemory)
+            return SandboxOutOfMemory("its memory is full")
+
+        spec = await place.plan(box_task(), "bomber")
+        call.failing = killed
+        await (await place.start(spec)).result()
+        result = await place.outcome(spec)
+        assert (result.end, result.validity) == (End.POLICY_ERROR, Validity.VALID)
+        evidence = await evidence_of(place, spec)
+        assert said(evidence) == ["sandbox_lost"] * MEMORY_LOSSES
+        assert evidence.sandbox is not None
+        assert evidence.sandbox.facts.incarnation == MEMORY_LOSSES + 1
         await assert_no_sandbox(place)
 
 
@@ -153,14 +198,19 @@ async def test_a_host_that_loses_every_sandbox_ends_the_episode(client: Client, 
 
 
 async def _lose_at(
-    place: Arena, gated: GatedSandboxes, step: str, spec: EpisodeSpec, tuning: Tuning = QUICK
+    place: Arena,
+    gated: GatedSandboxes,
+    step: str,
+    spec: EpisodeSpec,
+    tuning: Tuning = QUICK,
+    loss: type[SandboxLost] = SandboxLost,
 ) -> None:
     """Run the episode, and lose its sandbox just before ``step``."""
     gated.gates[step].shut()
     gated.gates[step].reached.clear()
     handle = await place.start(spec, tuning)
     await gated.gates[step].reached.wait()
-    place.sandboxes.lose(spec.episode_id)
+    place.sandboxes.lose(spec.episode_id, loss)
     gated.gates[step].open()
     await handle.result()
     await assert_no_sandbox(place)
@@ -225,3 +275,47 @@ async def test_lost_before_the_last_turn_was_kept_and_no_turn_left(client: Clien
         result = await place.outcome(spec)
         assert (result.end, result.validity) == (End.ENVIRONMENT_ERROR, Validity.ENVIRONMENT)
         assert "no turn is left" in result.reason
+
+
+async def test_killed_for_memory_in_the_last_turn_is_told_to_nobody_and_the_policys(
+    client: Client, tmp_path: Path
+) -> None:
+    async with boxes(client, tmp_path) as (place, gated):
+        task = box_task().model_copy(update={"limits": Limits(turns=4)})
+        spec = await place.plan(task, "writer")
+        await _lose_at(place, gated, "snapshot", spec, UNSLICED, SandboxOutOfMemory)
+        result = await place.outcome(spec)
+        assert (result.end, result.validity) == (End.BUDGET_EXHAUSTED, Validity.VALID)
+
+
+@pytest.mark.parametrize("plan", [{"on_loss": "environment_error"}, {"settle_s": 0.01}], ids=str)
+async def test_killed_for_memory_at_the_end_is_judged_without_files(
+    client: Client, tmp_path: Path, plan: dict[str, object]
+) -> None:
+    """Whoever fills the memory of a sandbox until it is lost is not rid of the trial."""
+    async with boxes(client, tmp_path) as (place, gated):
+        spec = await place.plan(box_task(**plan), "writer")
+        await _lose_at(place, gated, "seal", spec, loss=SandboxOutOfMemory)
+        result = await place.outcome(spec)
+        assert (result.end, result.validity) == (End.SUBMITTED, Validity.VALID)
+        assert "lost before its files were collected" in result.reason
+        assert [risk.rule for risk in result.risks] == ["out_of_memory"]
+        evidence = await evidence_of(place, spec)
+        assert evidence.sandbox is not None
+        assert (evidence.sandbox.snapshot, evidence.sandbox.changes, evidence.sandbox.lost) == ("", (), True)
+
+
+@pytest.mark.parametrize("loss", [SandboxLost, SandboxOutOfMemory])
+@pytest.mark.parametrize("on_loss", ["environment_error", "restore"])
+async def test_what_the_drain_of_a_sandbox_has_ended_is_counted_when_it_is_lost_then(
+    client: Client, tmp_path: Path, on_loss: str, loss: type[SandboxLost]
+) -> None:
+    def leaver(view: View) -> Decision:
+        start = calls("shell", command="sleep 1000 & sleep 1000 &")
+        return start if view.turn == 0 else Decision(submit={"done": True})
+
+    async with boxes(client, tmp_path, leaver=leaver) as (place, gated):
+        spec = await place.plan(box_task(on_loss=on_loss), "leaver")
+        await _lose_at(place, gated, "facts", spec, loss=loss)
+        drain = (await place.outcome(spec)).drain
+        assert (drain.processes_found, drain.ended_by_term + drain.ended_by_kill) == (2, 2)

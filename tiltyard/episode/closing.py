@@ -5,14 +5,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from schemas.episode import End
 from schemas.evidence import Evidence, Reading, SandboxEvidence
 from schemas.journal import TurnRecord
+from schemas.sandbox import SandboxDrain, SandboxRef
 from schemas.slice import CloseReport, CloseRequest, Ending
 from schemas.task import WAIT, Task
 from schemas.world import TOO_MANY_JOBS, DeliveryRequest, DrainReport, Facts
-from tiltyard.episode.collecting import SandboxCloser
+from tiltyard.episode.collecting import SandboxCloser, without_files
 from tiltyard.episode.delivery import Reconciler, delivery_id
 from tiltyard.episode.gateway import Clocks, Gateway
 from tiltyard.episode.progress import Progress
-from tiltyard.errors import Fenced, NotSettled, SandboxLost
+from tiltyard.errors import Fenced, NotSettled, SandboxLost, SandboxOutOfMemory
 from tiltyard.ports import Ended, Journal, Objects, Policies, World
 from tiltyard.sandbox.tools import is_command
 from tiltyard.trace import Trace, pack
@@ -51,7 +52,7 @@ class Closer:
         ended = await self._policies.close(episode_id)
         await self._journal.close(episode_id, request.lease.generation)
         turns = await self._journal.read(episode_id, request.lease.generation)
-        ending, sandbox = await self._close_sandbox(request, task, turns)
+        ending, sandbox, ended_inside = await self._close_sandbox(request, task, turns)
         facts, drain = await self._close_world(request, task, Progress(task, turns).clocks)
         readings = read_in_flight(task, turns, facts, sandbox, episode_id)
         evidence = Evidence(
@@ -59,7 +60,7 @@ class Closer:
             ending=ending,
             turns=turns,
             facts=facts,
-            drain=_whole_drain(drain, ended, sandbox),
+            drain=_whole_drain(drain, ended, ended_inside),
             in_flight={sent: reading for sent, (reading, _) in readings.items()},
             sandbox=sandbox,
         )
@@ -70,19 +71,31 @@ class Closer:
 
     async def _close_sandbox(
         self, request: CloseRequest, task: Task, turns: Sequence[TurnRecord]
-    ) -> tuple[Ending, SandboxEvidence | None]:
-        """How the episode ended, and the sandbox's evidence. Without it nothing can be said of the policy."""
+    ) -> tuple[Ending, SandboxEvidence | None, SandboxDrain | None]:
+        """How the episode ended, the sandbox's evidence, and what its drain ended."""
         if request.sandbox is None or task.sandbox is None:
-            return request.ending, None
+            return request.ending, None, None
         try:
-            return request.ending, await self._sandboxes.close(request.sandbox, task.sandbox, request.settle)
+            closed = await self._sandboxes.close(request.sandbox, task.sandbox, request.settle)
         except SandboxLost as error:
-            if request.ending.end in (End.CANCELLED, End.TERMINATED, End.ENVIRONMENT_ERROR):
-                return request.ending, None
-            kept = await self._sandboxes.kept(request.sandbox, task, turns)
-            if kept is not None:
-                return request.ending, kept
-            return Ending.of(End.ENVIRONMENT_ERROR, f"lost before its files were collected: {error}"), None
+            ending, left = await self._lost(request.sandbox, request.ending, task, turns, error)
+            return ending, left, await self._sandboxes.drained(request.sandbox)
+        return request.ending, closed, closed.facts.drain
+
+    async def _lost(
+        self, sandbox: SandboxRef, ending: Ending, task: Task, turns: Sequence[TurnRecord], error: SandboxLost
+    ) -> tuple[Ending, SandboxEvidence | None]:
+        """Without files nothing can be said of the policy, unless it had the sandbox killed."""
+        if ending.end in (End.CANCELLED, End.TERMINATED, End.ENVIRONMENT_ERROR):
+            return ending, None
+        starved = isinstance(error, SandboxOutOfMemory)
+        kept = await self._sandboxes.kept(sandbox, task, turns)
+        why = f"lost before its files were collected: {error}"
+        if kept is None and not starved:
+            return Ending.of(End.ENVIRONMENT_ERROR, why), None
+        if kept is None:
+            ending = Ending.of(ending.end, "; ".join(filter(None, (ending.reason, why))))
+        return ending, (kept or without_files(sandbox)).model_copy(update={"out_of_memory": starved})
 
     async def _close_world(self, request: CloseRequest, task: Task, clocks: Clocks) -> tuple[Facts, DrainReport]:
         namespace, generation = request.lease.namespace, request.lease.generation
@@ -112,11 +125,10 @@ class Closer:
             raise NotSettled(f"the wait before the seal was refused: {reply.shown.code}: {reply.shown.message}")
 
 
-def _whole_drain(world: DrainReport, policy: Ended, sandbox: SandboxEvidence | None) -> DrainReport:
+def _whole_drain(world: DrainReport, policy: Ended, drain: SandboxDrain | None) -> DrainReport:
     """What was found and ended anywhere: in the world, of the policy, in the sandbox."""
     found = {"processes_found": policy.found, "ended_by_kill": policy.killed}
-    if sandbox is not None:
-        drain = sandbox.facts.drain
+    if drain is not None:
         found = {
             "processes_found": policy.found + drain.found,
             "ended_by_term": drain.ended_by_term,
@@ -139,7 +151,7 @@ def read_in_flight(
     if not turns or turns[-1].observations is not None:
         return {}
     in_world = _world_readings(facts)
-    commands = None if sandbox is None else _command_readings(sandbox)
+    commands = None if sandbox is None or sandbox.lost else _command_readings(sandbox)
     readings: dict[str, tuple[Reading, bool]] = {}
     for index, call in enumerate(turns[-1].decision.calls):
         sent = delivery_id(episode_id, facts.generation, turns[-1].turn, index)

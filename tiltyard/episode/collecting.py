@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from schemas.evidence import SandboxEvidence
 from schemas.journal import TurnRecord
-from schemas.sandbox import SandboxFacts, SandboxPlan, SandboxRef, Snapshot
+from schemas.sandbox import SandboxDrain, SandboxFacts, SandboxPlan, SandboxRef, Snapshot
 from schemas.task import Task
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.episode.sandboxing import has_unsaved, last_checkpoint
+from tiltyard.errors import SandboxLost
 from tiltyard.ports import Objects, Sandboxes
 from tiltyard.sandbox.files import changes, digests, fetch, keep, start_of
 
@@ -31,6 +32,13 @@ class SandboxCloser:
         snapshot = await reach(lambda: self._sandboxes.snapshot(sandbox, digests(start_of(plan))))
         return await self._evidence(plan, snapshot, facts)
 
+    async def drained(self, sandbox: SandboxRef) -> SandboxDrain:
+        """What the drain of a lost sandbox found and ended, from outside perhaps; nothing where there was none."""
+        try:
+            return await self._reconciler.until_reply(lambda: self._sandboxes.drain(sandbox))
+        except SandboxLost:
+            return SandboxDrain()
+
     async def kept(self, sandbox: SandboxRef, task: Task, turns: Sequence[TurnRecord]) -> SandboxEvidence | None:
         """What a lost sandbox is judged by: its files as they were kept after the last turn.
 
@@ -42,8 +50,7 @@ class SandboxCloser:
             return None
         saved = last_checkpoint(turns)
         files = await fetch(self._objects, saved.checkpoint) if saved else start_of(plan)
-        facts = SandboxFacts(driver=sandbox.driver, incarnation=sandbox.incarnation)
-        return (await self._evidence(plan, files, facts)).model_copy(update={"lost": True})
+        return (await self._evidence(plan, files, _unknown(sandbox))).model_copy(update={"lost": True})
 
     async def _evidence(self, plan: SandboxPlan, files: Snapshot, facts: SandboxFacts) -> SandboxEvidence:
         return SandboxEvidence(
@@ -52,3 +59,12 @@ class SandboxCloser:
             skipped=files.skipped,
             snapshot=await keep(self._objects, files),
         )
+
+
+def without_files(sandbox: SandboxRef) -> SandboxEvidence:
+    """Of a sandbox that is lost with all that was in it."""
+    return SandboxEvidence(facts=_unknown(sandbox), lost=True)
+
+
+def _unknown(sandbox: SandboxRef) -> SandboxFacts:
+    return SandboxFacts(driver=sandbox.driver, incarnation=sandbox.incarnation)

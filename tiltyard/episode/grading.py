@@ -70,7 +70,9 @@ class Examiner:
         task, evidence = trace.task, trace.evidence
         driver, sandbox = evidence.spec.sandbox, evidence.sandbox
         valid = validity_of(evidence.ending) is Validity.VALID
-        if not (valid and task.hides_tests) or task.sandbox is None or sandbox is None or driver is None:
+        if not (valid and task.hides_tests) or task.sandbox is None or driver is None:
+            return NO_EXAMS
+        if sandbox is None or not sandbox.snapshot:
             return NO_EXAMS
         sitting = Sitting(evidence.spec.episode_id, driver, owner, attempt)
         try:

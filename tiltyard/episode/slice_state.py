@@ -15,7 +15,10 @@ from schemas.tool import ToolSpec
 from tiltyard.episode.gateway import Place
 from tiltyard.episode.progress import Progress
 from tiltyard.episode.sandboxing import has_unsaved
-from tiltyard.errors import SandboxLost
+from tiltyard.errors import SandboxLost, SandboxOutOfMemory
+
+MEMORY_LOSSES = 3
+"""Sandboxes of one episode that may be lost for want of memory and made anew."""
 
 
 @dataclass
@@ -80,9 +83,9 @@ def ending_of(now: SliceState) -> Ending | None:
     A policy that has not been told of a lost sandbox has ended nothing: what it gave up or submitted is gone.
     """
     exhausted = now.progress.exhausted()
-    if untold(now) is not None:
-        spent = exhausted or now.noticed
-        return Ending.of(End.ENVIRONMENT_ERROR, "the sandbox was lost, and no turn is left") if spent else None
+    if (loss := untold(now)) is not None:
+        end = End.BUDGET_EXHAUSTED if loss.out_of_memory else End.ENVIRONMENT_ERROR
+        return Ending.of(end, "the sandbox was lost, and no turn is left") if exhausted or now.noticed else None
     last = now.progress.last
     if last is not None and last.submit is not None:
         return Ending.of(End.SUBMITTED)
@@ -115,18 +118,25 @@ def untold(now: SliceState) -> Restored | None:
 def told_of_loss(restored: Restored) -> str:
     """What the policy is told of a sandbox that was lost."""
     files = "before the first turn" if restored.from_turn is None else f"after turn {restored.from_turn}"
+    why = " for want of memory" if restored.out_of_memory else ""
     return (
-        "The sandbox was lost with its processes and has been made anew: its files are as they were "
+        f"The sandbox was lost{why} with its processes and has been made anew: its files are as they were "
         f"{files}. What a command that was under way did is unknown; it is not run again."
     )
 
 
 def lost(now: SliceState, error: SandboxLost) -> SliceReport:
-    """A lost sandbox ends the episode, or asks the workflow for a new one, as the task says."""
-    plan = now.task.sandbox
-    if plan is None or plan.on_loss == "environment_error":
-        return ended(now, Ending.of(End.ENVIRONMENT_ERROR, str(error)))
-    return report_of(now, "lost", open_turn=now.open.turn if now.open is not None else None)
+    """A lost sandbox ends the episode, or asks the workflow for a new one, as the task says.
+
+    One that is lost for want of memory is lost by what the policy ran in it: that is no error of the environment.
+    """
+    plan, sandbox = now.task.sandbox, now.request.sandbox
+    starved = isinstance(error, SandboxOutOfMemory)
+    again = sandbox is not None and sandbox.incarnation > MEMORY_LOSSES
+    if plan is None or plan.on_loss == "environment_error" or (starved and again):
+        return ended(now, Ending.of(End.POLICY_ERROR if starved else End.ENVIRONMENT_ERROR, str(error)))
+    opened = now.open.turn if now.open is not None else None
+    return report_of(now, "lost", open_turn=opened, out_of_memory=starved)
 
 
 def _last_turn_s(task: Task) -> float:

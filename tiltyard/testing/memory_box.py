@@ -214,12 +214,12 @@ class MemoryBox:
             await asyncio.wait(tasks)
         return not self.tasks()
 
-    def end(self) -> None:
+    def end(self, loss: type[SandboxLost] = SandboxLost) -> None:
         """Kill all of it; those who wait for an operation learn that it is lost."""
-        self.state = "lost"
+        self.state, self.loss = "lost", loss
         self._kill(self.tasks())
         for operation in self.operations.values():
-            _fail(operation, SandboxLost(f"{self.ref.name}/{self.ref.incarnation} is gone"))
+            _fail(operation, loss(f"{self.ref.name}/{self.ref.incarnation} is gone"))
 
     def facts(self) -> SandboxFacts:
         if self.drained is None:

@@ -56,9 +56,9 @@ class MemorySandboxes:
         self._highest: Counter[str] = Counter()
         self._provisioning: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    def lose(self, name: str) -> None:
+    def lose(self, name: str, loss: type[SandboxLost] = SandboxLost) -> None:
         """The sandbox vanishes with its processes and files; its episode has not given it up."""
-        self._boxes[name].end()
+        self._boxes[name].end(loss)
 
     async def offer(self, driver: DriverName) -> SandboxOffer:
         self._require_reachable()
@@ -128,6 +128,9 @@ class MemorySandboxes:
         self._live(sandbox).seal()
 
     async def drain(self, sandbox: SandboxRef) -> SandboxDrain:
+        box = self._boxes.get(sandbox.name)
+        if box is not None and box.ref == sandbox and box.drained is not None:
+            return box.drained  # also of one that was lost since
         return await self._live(sandbox).drain()
 
     async def facts(self, sandbox: SandboxRef) -> SandboxFacts:
@@ -155,6 +158,7 @@ class MemorySandboxes:
     def _live(self, sandbox: SandboxRef) -> MemoryBox:
         self._require_reachable()
         box = self._boxes.get(sandbox.name)
-        if box is None or box.ref.incarnation != sandbox.incarnation or box.state == "lost":
-            raise SandboxLost(f"{sandbox.name}/{sandbox.incarnation} is gone")
+        if box is None or box.ref != sandbox or box.state == "lost":
+            loss = box.loss if box is not None and box.ref == sandbox else SandboxLost
+            raise loss(f"{sandbox.name}/{sandbox.incarnation} is gone")
         return box
