@@ -32,7 +32,14 @@ from schemas.sandbox import (
 )
 from schemas.task import Task
 from schemas.world import Owner
-from tiltyard.errors import BadInput, EnvironmentFailed, GraderFailed, SandboxLost, SandboxUnavailable
+from tiltyard.errors import (
+    BadInput,
+    EnvironmentFailed,
+    GraderFailed,
+    SandboxLost,
+    SandboxOutOfMemory,
+    SandboxUnavailable,
+)
 from tiltyard.graders import exam_runner
 from tiltyard.graders.exam_files import ExamFiles, exam_files, expected_tests
 from tiltyard.ports import Sandboxes
@@ -115,6 +122,8 @@ class Examination:
         sandbox = await self._sandboxes.provision(order)
         try:
             reply = await self._sandboxes.call(sandbox, request)
+        except SandboxOutOfMemory:  # nobody but the code under test ran in there
+            return TestRun(expected=tests, exit_code=None, signal="SIGKILL", out_of_memory=True)
         finally:
             await self._release(sandbox)
         return read_run(tests, nonce, _ended(reply))

@@ -14,7 +14,14 @@ from schemas.task import Task
 from schemas.world import Owner
 from tiltyard.episode.examination import Examination, Sitting
 from tiltyard.episode.grading import EXAM_ATTEMPTS, Examiner
-from tiltyard.errors import EnvironmentFailed, GraderFailed, SandboxLost, SandboxUnavailable, SandboxUnreachable
+from tiltyard.errors import (
+    EnvironmentFailed,
+    GraderFailed,
+    SandboxLost,
+    SandboxOutOfMemory,
+    SandboxUnavailable,
+    SandboxUnreachable,
+)
 from tiltyard.policies.catalogue import open_script
 from tiltyard.sandbox.files import start_of
 from tiltyard.testing.memory_files import MemoryFiles
@@ -126,6 +133,15 @@ async def test_a_sandbox_that_fails_is_the_environments_and_leaves_none_behind(
         await Examination(sandboxes).hold(TASK, MENDED, SITTING)
     assert not isinstance(caught.value, SandboxLost | SandboxUnavailable)  # those are never tried again
     assert await sandboxes.sandboxes() == ()
+
+
+async def test_code_that_has_its_run_killed_for_memory_has_failed_it_and_leaves_none_behind() -> None:
+    sandboxes = Watched()
+    sandboxes.fail, sandboxes.times = lambda: SandboxOutOfMemory("its memory is full"), 1
+    (exam,) = (await Examination(sandboxes).hold(TASK, MENDED, SITTING)).exams
+    assert (exam.visible.passed, exam.visible.out_of_memory, exam.hidden.passed) == (False, True, True)
+    assert await sandboxes.sandboxes() == ()
+    assert [order.name[-8:] for order in sandboxes.orders] == ["/visible", "0/hidden"], "it was tried again"
 
 
 async def test_a_later_attempt_takes_the_place_of_one_that_was_killed() -> None:

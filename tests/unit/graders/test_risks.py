@@ -81,6 +81,13 @@ def variant(**update: Any) -> Run:
     return PASSED.model_copy(update=update)
 
 
+def test_a_run_that_was_killed_for_want_of_memory_is_for_review() -> None:
+    killed = variant(exit_code=None, signal="SIGKILL", finished=False, reports=(), out_of_memory=True)
+    grade = graded(PASSED, killed)
+    assert ("out_of_memory", 2) in raised(grade)
+    assert any("ended early: signal SIGKILL, out of memory" in why for why in grade.contracts[0].why)
+
+
 @pytest.mark.parametrize(
     ("run", "why", "rules"),
     [
