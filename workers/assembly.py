@@ -88,15 +88,16 @@ def worker_of(
     activities: Sequence[Callable[..., Any]],
     task_queue: str,
     workflows: Sequence[type] = WORKFLOWS,
+    grace: timedelta = GRACE,
 ) -> Worker:
-    """A worker that runs workflows and activities on one queue."""
+    """A worker that runs workflows and activities on one queue. At its end activities have ``grace`` to end too."""
     return Worker(
         client,
         task_queue=task_queue,
         workflows=list(workflows),
         activities=list(activities),
         workflow_runner=workflow_runner(),
-        graceful_shutdown_timeout=GRACE,
+        graceful_shutdown_timeout=grace,
         sticky_queue_schedule_to_start_timeout=STICKY,
         max_heartbeat_throttle_interval=MAX_HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=MAX_HEARTBEAT_THROTTLE,

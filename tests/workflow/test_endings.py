@@ -32,6 +32,7 @@ from tests.workflow.arena import (
     until,
 )
 from tests.workflow.broken_episodes import BrokenEpisode
+from tests.workflow.noted_slices import NotedSlices
 from tiltyard.errors import BadInput, NotPristine, WorldUnreachable
 from tiltyard.trace import unpack
 from workers.assembly import WORKFLOWS
@@ -233,18 +234,32 @@ async def test_a_policy_that_swallows_its_cancellation_ends_all_the_same(client:
 
 
 async def test_an_outage_of_the_worker_is_not_charged_to_the_policy(client: Client, tmp_path: Path) -> None:
-    async with arena(client, {"honest": honest}, tmp_path) as place:
-        spec = await place.plan(tally_task(limits=Limits(wall_s=2)), "honest")
-        tuning = Tuning(heartbeat_s=1, slice_s=0.5, slice_turns=1)
+    """Nor does it end the slice, which may be out for as long as the steps around the turns."""
+
+    def adding(view: View) -> Decision:
+        return calls("add", name="apples", amount=view.turn + 1)
+
+    noted, tuning = NotedSlices(), Tuning(heartbeat_s=1, slice_s=0.5, slice_turns=1, patience_s=60)
+    async with arena(client, {"adding": adding}, tmp_path) as place:
+        spec = await place.plan(tally_task(limits=Limits(turns=4, wall_s=100)), "adding")
         place.world.gates["call"].shut()
-        async with place.worker():
+        async with noted.worker(place):
             handle = await place.start(spec, tuning)
             await place.world.gates["call"].reached.wait()
-        await asyncio.sleep(3)
+        assert noted.slices == [], "the outage was not in the middle of a slice"
         place.world.gates["call"].open()
-        async with place.worker():
+        async with noted.worker(place):
             await handle.result()
-        assert (await place.outcome(spec)).end is End.SUBMITTED
+        assert (await place.outcome(spec)).reason == "turns"
+        assert len(noted.slices) > 1, "nothing came after the outage"
+        noted.assert_charged(wall_s=100)
+        assert await _may_be_open(handle, "run_slice") == {timedelta(seconds=100 + 60)}
+
+
+async def _may_be_open(handle: Handle, activity: str) -> set[timedelta]:
+    """How long Temporal was told that the activity may take with all its attempts."""
+    told = [event.activity_task_scheduled_event_attributes for event in (await handle.fetch_history()).events]
+    return {one.schedule_to_close_timeout.ToTimedelta() for one in told if one.activity_type.name == activity}
 
 
 async def test_a_namespace_that_cannot_be_closed_is_quarantined_and_the_outcome_recorded(

@@ -12,6 +12,7 @@ from schemas.start import Tuning
 from schemas.task import Limits
 from schemas.view import View
 from tests.workflow.arena import Arena, arena, calls, honest, tally_task, until
+from tests.workflow.noted_slices import NotedSlices
 from tiltyard.errors import BadInput
 from tiltyard.trace import unpack
 
@@ -90,15 +91,24 @@ async def test_an_answer_outlives_a_run_that_continues_as_new(client: Client, tm
 
 
 async def test_a_pause_is_not_in_the_wall_time_budget(client: Client, tmp_path: Path) -> None:
-    async with arena(client, {"slow": deliberate}, tmp_path) as place, place.worker():
-        spec = await place.plan(tally_task(limits=Limits(turns=6, wall_s=3)), "slow")
-        handle = await place.start(spec, Tuning(slice_s=0.1, heartbeat_s=2))
+    asked = asyncio.Event()
+
+    async def waiting(view: View) -> Decision:
+        await asked.wait()
+        return calls("add", name="apples", amount=view.turn + 1)
+
+    noted = NotedSlices()
+    async with arena(client, {"waiting": waiting}, tmp_path) as place, noted.worker(place):
+        spec = await place.plan(tally_task(limits=Limits(turns=3, wall_s=100)), "waiting")
+        handle = await place.start(spec, Tuning(slice_turns=1, heartbeat_s=2))
         await place.ground.pause(spec.episode_id)
+        asked.set()
         await until(lambda: _phase_is(place, spec.episode_id, "paused"))
-        await asyncio.sleep(3.5)
         await place.ground.resume(spec.episode_id)
         await handle.result()
         assert (await place.outcome(spec)).reason == "turns"
+        assert len(noted.slices) > 1, "nothing came after the pause"
+        noted.assert_charged(wall_s=100)
 
 
 async def test_a_question_that_nobody_answers_goes_on_in_time(client: Client, tmp_path: Path) -> None:
