@@ -191,8 +191,9 @@ class Row(Model):
 class DrainReport(Model):
     """What draining found and ended. It is part of the result.
 
-    Processes are those of an outside policy, itself included. ``ended_by_kill`` counts those that TERM and the
-    policy's guardian did not end. ``in_flight`` are world calls that were under way at the seal.
+    Processes are those that an outside policy has started and left, and a sandbox's. The policy's own, which waits
+    for the next view, counts only where it would not end. ``ended_by_kill`` counts those that TERM and the policy's
+    guardian did not end. ``in_flight`` are world calls that were under way at the seal.
     """
 
     jobs_found: int = 0

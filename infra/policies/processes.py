@@ -31,7 +31,7 @@ def end(guardian: "subprocess.Popen[bytes]", mark: str) -> Ended:
 
     Blocks for about ``GRACE_S`` at most, longer only for a policy that forks faster than it can be killed.
     """
-    found = _family(guardian, mark)
+    found = _family(guardian, mark) - _policy(guardian)
     killed: set[psutil.Process] = set()
     _signal_group(guardian, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
@@ -74,6 +74,16 @@ def _family(guardian: "subprocess.Popen[bytes]", mark: str) -> set[psutil.Proces
         with suppress(psutil.Error):
             descendants = psutil.Process(guardian.pid).children(recursive=True)
     return {one for one in chain(descendants, marked(mark)) if one.pid != guardian.pid and _still(one)}
+
+
+def _policy(guardian: "subprocess.Popen[bytes]") -> set[psutil.Process]:
+    """The policy's own process, while the guardian waits for its end: the eldest child, for orphans of the policy's
+    come to the guardian later."""
+    if guardian.poll() is None:
+        with suppress(psutil.Error):
+            children = psutil.Process(guardian.pid).children()
+            return set(sorted(children, key=lambda one: (one.create_time(), one.pid))[:1])
+    return set()
 
 
 def _still(process: psutil.Process) -> bool:
