@@ -9,6 +9,9 @@ from tiltyard.testing.sandbox_bench import OWNER, Box, SandboxBench, refuses
 
 FOREVER = "sleep 1000 &"
 
+WRITER = " && ".join(["sleep 0.02 && echo line >> log"] * 1000)
+"""Writes for twenty seconds at least."""
+
 
 async def _state(box: Box) -> str:
     """Of the box's incarnation in ``sandboxes()``; empty when it is not listed."""
@@ -170,11 +173,16 @@ async def a_drain_of_nothing_finds_nothing(bench: SandboxBench) -> None:
 
 
 async def a_late_writer_does_not_outlive_the_drain(bench: SandboxBench) -> None:
+    """It writes all the time, so it does after the drain too if it is there; to settle is to wait for it then."""
     async with bench.sandbox() as box:
-        await box.sh("sleep 0.3 && echo late > file &")
-        await box.close()
-        await asyncio.sleep(0.6)
-        assert await box.files() == {}, "it wrote after the drain"
+        await box.sh(f"{WRITER} &")
+        await box.appears("log")
+        await bench.soon(bench.port.seal(box.ref))
+        drain = await bench.soon(bench.port.drain(box.ref))
+        assert drain.found > 0, "the writer was gone before the drain"
+        after = await box.files()
+        await box.settle(1)
+        assert await box.files() == after, "it wrote after the drain"
 
 
 async def a_command_in_flight_is_ended_by_the_drain(bench: SandboxBench) -> None:
