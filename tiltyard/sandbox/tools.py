@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from schemas.base import JsonObject
 from schemas.sandbox import (
@@ -75,7 +75,7 @@ def read_file(
     limit: Annotated[int, Field(ge=1, le=2**20, description="How many bytes to read at most.")] = 16_384,
 ) -> ReadRequest:
     """Read a file of the sandbox, or a piece of it. Where there is more, next_offset says where to go on."""
-    return ReadRequest(op_id=asked.op_id, path=_below_work(path), offset=offset, limit=limit)
+    return ReadRequest(op_id=asked.op_id, path=below_work(path), offset=offset, limit=limit)
 
 
 @tool()
@@ -85,7 +85,7 @@ def write_file(
     content: Annotated[str, Field(max_length=MAX_WRITE_BYTES, description="The whole new content.")],
 ) -> WriteRequest:
     """Write a file of the sandbox, with the folders that it needs; what it held before is replaced."""
-    return WriteRequest(op_id=asked.op_id, path=_below_work(path), content=content.encode())
+    return WriteRequest(op_id=asked.op_id, path=below_work(path), content=content.encode())
 
 
 TOOLS: Mapping[str, Tool] = MappingProxyType({one.spec.name: one for one in (shell, read_file, write_file)})
@@ -116,20 +116,24 @@ def request_of(tool: str, arguments: JsonObject, op_id: str, limits: SandboxLimi
         parsed = parse(TOOLS[tool], arguments)
         if isinstance(parsed, Shown):
             return parsed
-        request: SandboxRequest = TOOLS[tool].run(_Asked(op_id, limits), **values(TOOLS[tool], parsed))
-        return request
+        return request_for(TOOLS[tool], parsed, op_id, limits)
     except BadInput as error:
-        return _wrong(str(error))
+        return Shown(status="error", code="bad_arguments", message=str(error))
+
+
+def request_for(tool: Tool, parsed: BaseModel, op_id: str, limits: SandboxLimits) -> SandboxRequest:
+    """The request of a call whose arguments fit the tool's schema. Raises ``BadInput`` naming the argument."""
+    try:
+        request: SandboxRequest = tool.run(_Asked(op_id, limits), **values(tool, parsed))
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False)[0]
-        return _wrong(f"{'.'.join(map(str, found['loc']))}: {found['msg'].removeprefix('Value error, ')}")
+        field = ".".join(map(str, found["loc"]))
+        raise BadInput(found["msg"].removeprefix("Value error, "), field=field) from None
+    return request
 
 
-def _wrong(message: str) -> Shown:
-    return Shown(status="error", code="bad_arguments", message=message)
-
-
-def _below_work(path: str) -> str:
+def below_work(path: str) -> str:
+    """A path as the sandbox takes it: an agent may write it with ``/work/`` before it."""
     return path.removeprefix(f"{WORK}/")
 
 

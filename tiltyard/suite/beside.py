@@ -55,12 +55,13 @@ def _contents(named: JsonObject, base: Path, where: str) -> JsonValue:
     if FOLDER not in named or not named.keys() <= {FOLDER, UNDER}:
         raise BadTask(f"stands with other keys: {', '.join(sorted(named))}", fix="write it alone, or with under")
     under = named.get(UNDER, "")
-    if not isinstance(under, str) or (under and not _is_path(under)):
+    if not isinstance(under, str) or (under and not is_path(under)):
         raise BadTask("is no path below the working directory", field=UNDER, fix="such as hidden_tests")
     return dict(_files(_below(named[FOLDER], base, FOLDER), under))
 
 
-def _is_path(text: str) -> bool:
+def is_path(text: str) -> bool:
+    """Whether it names a file below a folder."""
     try:
         work_path(text)
     except ValueError:
@@ -70,7 +71,7 @@ def _is_path(text: str) -> bool:
 
 def _below(path: JsonValue, base: Path, key: str) -> Path:
     """The place of ``path``, which no link on the way leads out of."""
-    if not isinstance(path, str) or not _is_path(path):
+    if not isinstance(path, str) or not is_path(path):
         raise BadTask(
             "is no path below the task file's folder", field=key, fix="write it relative, without '.' and '..'"
         )

@@ -14,14 +14,17 @@ from schemas.contract import (
     ReceiptContract,
     StateContract,
 )
+from schemas.sandbox import SandboxLimits
 from schemas.task import Reference, Step, Task
 from tiltyard.errors import BadInput, BadTask
 from tiltyard.references import expressions, resolve, step_of
 from tiltyard.sandbox.tools import TOOLS
+from tiltyard.suite.commands import refused
 from tiltyard.suite.examinable import examinable
 from tiltyard.suite.explain import joined, nearest
 from tiltyard.suite.families import Suite
 from tiltyard.suite.practice import practise, stage
+from tiltyard.suite.remedies import remedy, said
 from tiltyard.worlds.builtin import with_engine_tools
 from tiltyard.worlds.kit import Tool, WorldKind
 
@@ -141,18 +144,22 @@ def _starting_rows(task: Task) -> Iterator[tuple[str, str, str | None]]:
 
 
 def _references(task: Task, kind: WorldKind) -> Iterator[BadInput]:
+    limits = task.sandbox.limits if task.sandbox else None
     offered = {name: tool for name, tool in kind.tools.items() if not task.tools or name in task.tools}
     for index, reference in enumerate(task.references):
-        yield from _reference(f"references.{index}.steps", reference, offered)
+        yield from _reference(f"references.{index}.steps", reference, offered, limits)
 
 
-def _reference(path: str, reference: Reference, tools: Mapping[str, Tool]) -> Iterator[BadInput]:
+def _reference(
+    path: str, reference: Reference, tools: Mapping[str, Tool], limits: SandboxLimits | None
+) -> Iterator[BadInput]:
     named: set[str] = set()
     for index, step in enumerate(reference.steps):
         where = f"{path}.{index}"
         yield from _expressions(where, step, named)
         if step.tool is not None and step.tool in tools:
-            yield from _arguments(f"{where}.arguments", step, tools[step.tool])
+            for problem in _arguments(step, tools[step.tool], limits):
+                yield BadInput(problem.message, field=f"{where}.arguments.{problem.field}", fix=problem.fix)
         elif step.tool is not None:
             yield _unknown_tool(f"{where}.tool", step.tool, set(tools), "the task")
         if step.name in named:
@@ -176,18 +183,24 @@ def _expressions(where: str, step: Step, named: set[str]) -> Iterator[BadInput]:
             )
 
 
-def _arguments(where: str, step: Step, tool: Tool) -> Iterator[BadInput]:
-    """Arguments fit the tool's schema; those that only a run can fill in are not judged."""
+def _arguments(step: Step, tool: Tool, limits: SandboxLimits | None) -> Iterator[BadInput]:
+    """Arguments fit the tool's schema, and its sandbox; those that only a run can fill in are not judged."""
     if step.fails:
         return
     late = {name for name, value in step.arguments.items() if any(True for _ in expressions(value))}
+    arguments = _plain(step.arguments)
     try:
-        tool.arguments.model_validate(_plain(step.arguments))
+        tool.arguments.model_validate(arguments)
     except ValidationError as error:
         for details in error.errors(include_url=False):
-            if details["loc"] and details["loc"][0] not in late:
+            unknown = details["type"] == "extra_forbidden"
+            if details["loc"] and (unknown or details["loc"][0] not in late):
                 path = ".".join(str(part) for part in details["loc"])
-                yield BadInput(details["msg"], field=f"{where}.{path}", fix=f"see the arguments of {step.tool}")
+                yield BadInput(
+                    said(details), field=path, fix=remedy(details) or f"see the arguments of {step.tool}"
+                )
+    if limits is not None and step.tool in TOOLS:
+        yield from refused(tool, arguments, late, limits)
 
 
 def _plain(arguments: JsonObject) -> JsonObject:

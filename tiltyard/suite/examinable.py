@@ -7,7 +7,9 @@ from schemas.sandbox import SandboxPlan
 from schemas.task import Task
 from tiltyard.errors import BadInput
 from tiltyard.graders.exam_files import expected_tests, is_source, matches, within
-from tiltyard.sandbox.tools import write_file
+from tiltyard.references import expressions
+from tiltyard.sandbox.tools import below_work, write_file
+from tiltyard.suite.beside import is_path
 
 WRITES = write_file.spec.name
 
@@ -58,7 +60,17 @@ def _secrets(contract: TestsContract, plan: SandboxPlan) -> Iterator[BadInput]:
 
 
 def _mends(contract: TestsContract, path: object) -> bool:
-    return isinstance(path, str) and is_source(contract, path)
+    """Whether a file that is written there may be a source.
+
+    A path that only a run can fill in may be one; one that no sandbox takes is told of elsewhere.
+    """
+    if not isinstance(path, str):
+        return False
+    return (
+        any(True for _ in expressions(path))
+        or not is_path(below_work(path))
+        or is_source(contract, below_work(path))
+    )
 
 
 def _written(task: Task) -> Iterator[object]:

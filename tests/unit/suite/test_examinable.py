@@ -87,6 +87,79 @@ def test_tools_of_the_sandbox_are_known_and_their_arguments_checked() -> None:
     assert [field.rsplit(".", 1)[1] for field in found if ".arguments." in field] == ["path", "content", "contents"]
 
 
+ZERO = "holds a zero byte, which no command can"
+
+
+def with_step(tool: str, *, fails: bool = False, **arguments: Any) -> list[tuple[str, str]]:
+    """What is wrong with the arguments of a step before the last."""
+
+    def insert(fields: dict[str, Any]) -> None:
+        step = {"tool": tool, "arguments": arguments, "fails": fails}
+        fields["references"][0]["steps"].insert(1, step)
+        fields["references"][0]["steps"][0]["name"] = "ticket"
+
+    return [(where.rsplit(": references.0.steps.1.", 1)[1], what) for where, what in problems(insert)]
+
+
+@pytest.mark.parametrize("tool", ["read_file", "write_file"])
+@pytest.mark.parametrize(
+    "path", ["../../etc/passwd", "/etc/passwd", "/work", "/work/../x", "a//b", "a/./b", "x" * 1025]
+)
+def test_a_step_with_a_path_that_the_sandbox_refuses_is_found(tool: str, path: str) -> None:
+    more: dict[str, Any] = {"content": "x"} if tool == "write_file" else {"offset": "${steps.ticket.n}"}
+    (found,) = with_step(tool, path=path, **more)
+    assert found[0] == "arguments.path"
+    assert with_step(tool, fails=True, path=path, **more) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ({"command": "true", "timeout_s": 9999}, [("timeout_s", "is 9999; sandbox.limits.command_s is 30")]),
+        ({"command": "true", "timeout_s": 30}, []),
+        ({"command": "a\0b"}, [("command", ZERO)]),
+        ({"command": "a\0b", "timeout_s": "${steps.ticket.n}"}, [("command", ZERO)]),
+        ({"command": "ä" * 100_000}, [("command", "has 200000 bytes")]),
+        ({"command": "true", "cwd": "${steps.ticket.n}"}, [("cwd", "Extra inputs are not permitted")]),
+    ],
+    ids=["too long", "as long as may be", "zero byte", "zero byte and late", "too large", "unknown and late"],
+)  # fmt: skip
+def test_a_command_that_the_sandbox_refuses_is_found(
+    arguments: dict[str, Any], found: list[tuple[str, str]]
+) -> None:
+    assert with_step("shell", **arguments) == [(f"arguments.{name}", what) for name, what in found]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"tool": "read_file", "path": "/work/catalogue/pages.py"},
+        {"tool": "read_file", "path": "${steps.ticket.report}", "limit": "${steps.ticket.n}"},
+        {"tool": "write_file", "path": "a/$${b}", "content": "${steps.ticket.report}"},
+    ],
+)
+def test_what_the_sandbox_takes_and_what_only_a_run_knows_is_no_mistake(arguments: dict[str, Any]) -> None:
+    assert with_step(**arguments) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("/work/catalogue/pages.py", []),
+        ("../catalogue/pages.py", ["references.0.steps.4.arguments.path"]),
+        ("${steps.ticket.title}", []),
+        ("README.md", ["contracts.0.sources"]),
+    ],
+)
+def test_the_only_write_is_told_of_once(path: str, found: list[str]) -> None:
+    def write(fields: dict[str, Any]) -> None:
+        steps = fields["references"][0]["steps"]
+        steps[0]["name"] = "ticket"
+        next(one for one in steps if one["tool"] == "write_file")["arguments"]["path"] = path
+
+    assert [where.removeprefix(f"{GOOD.id}: ") for where, _ in problems(write)] == found
+
+
 def test_without_a_sandbox_its_tools_are_unknown() -> None:
     def strip(fields: dict[str, Any]) -> None:
         del fields["sandbox"]
