@@ -25,6 +25,11 @@ class Batch:
         self._told: set[tuple[str, str, int]] = set()
         self.running: dict[str, EpisodeSpec] = {}
         self.begun: set[str] = set()
+        self._results: dict[str, EpisodeResult] = {}
+
+    def done(self, specs: Sequence[EpisodeSpec]) -> tuple[EpisodeResult, ...]:
+        """The results of those that have ended, in this order."""
+        return tuple(self._results[one.episode_id] for one in specs if one.episode_id in self._results)
 
     async def play(self, specs: Sequence[EpisodeSpec], jobs: int) -> tuple[EpisodeResult, ...]:
         """Play all, ``jobs`` at once, begun in order; their results in the same order. Each is printed as JSON
@@ -36,22 +41,30 @@ class Batch:
         looking = asyncio.create_task(self._look())
         trials = [asyncio.create_task(self._trial(spec, slots)) for spec in specs]
         try:
-            return tuple(await asyncio.gather(*trials))
+            await asyncio.gather(*trials)
+            return self.done(specs)
         finally:
             for task in (looking, *trials):
                 task.cancel()
 
-    async def _trial(self, spec: EpisodeSpec, slots: asyncio.Semaphore) -> EpisodeResult:
+    async def _trial(self, spec: EpisodeSpec, slots: asyncio.Semaphore) -> None:
         async with slots:
             self.begun.add(spec.episode_id)
             self.running[spec.episode_id] = spec
             await self._ground.submit([spec])
             self._shown.started(spec)
-            result = await self._ground.result(spec.episode_id)
-            del self.running[spec.episode_id]
-            self._shown.ended(result)
-            self._out.value(result)
-            return result
+            self._ended(await self._ground.result(spec.episode_id))
+
+    def _ended(self, result: EpisodeResult) -> None:
+        self.running.pop(result.episode_id, None)
+        self._results[result.episode_id] = result
+        self._shown.ended(result)
+        self._out.value(result)
+
+    async def collect(self, spec: EpisodeSpec) -> None:
+        """Take the result of a trial that has ended while it was left. That nobody reads it changes nothing."""
+        with suppress(BrokenPipeError):
+            self._ended(await self._ground.result(spec.episode_id))
 
     async def _look(self) -> None:
         """Follow the running episodes: a person may have to answer one."""
@@ -89,5 +102,10 @@ class Batch:
         with suppress(BadInput):
             await self._ground.resume(spec.episode_id)
 
+    def stop_showing(self) -> None:
+        """The display ends here: answers follow."""
+        self._shown.stop()
+
     def note(self, text: str) -> None:
-        self._out.note(text)
+        if text:
+            self._out.note(text)

@@ -48,6 +48,7 @@ def report(error: BaseException) -> int:
             _read_by_nobody()
             return UNREAD
         case KeyboardInterrupt() | click.Abort():
+            _say_what_is_left()
             return INTERRUPTED
         case click.ClickException():
             _say_click(error)
@@ -60,6 +61,14 @@ def report(error: BaseException) -> int:
             return FAILED
     _say(f"error: {crash(error, None)}")
     return FAILED
+
+
+def _say_what_is_left() -> None:
+    """Ctrl-C ends the readers of a pipe too."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _read_by_nobody()
 
 
 def _read_by_nobody() -> None:

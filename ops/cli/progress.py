@@ -25,6 +25,8 @@ class Progress(Protocol):
 
     def ended(self, result: EpisodeResult) -> None: ...
 
+    def stop(self) -> None: ...
+
 
 @contextmanager
 def progress(out: Output, total: int) -> Iterator[Progress]:
@@ -68,6 +70,9 @@ class Lines:
         self._done += 1
         self._out.note(f"{self._done}/{self._total} {ended_line(result)}")
 
+    def stop(self) -> None:
+        """Nothing is left to be taken away."""
+
 
 class Board:
     """The running episodes with their phase and turn, redrawn in place; ends scroll by above."""
@@ -92,6 +97,9 @@ class Board:
         self._done += 1
         self._out.note(ended_line(result))
         self._draw()
+
+    def stop(self) -> None:
+        self._live.stop()
 
     def _draw(self) -> None:
         rows = [

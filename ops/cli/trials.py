@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ops.cli.batch import Batch
@@ -59,9 +60,11 @@ async def play(home: Path | None, order: Order, out: Output) -> tuple[EpisodeRes
             await opened.submit(specs)
             _say_started(specs, out)
             return ()
+        tell = partial(show_results, out, tasks=order.tasks)
         with progress(out, len(specs)) as shown:
-            results = await play_until_left(Batch(opened, out, shown), specs, order.jobs, order.again)
-        show_results(out, results, order.tasks)
+            batch = Batch(opened, out, shown)
+            results = await play_until_left(batch, specs, order.jobs, tell, order.again)
+        tell(results)
         return results
 
 

@@ -1,9 +1,10 @@
 """Following one episode from afar."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from ops.cli.called import command_line
+from ops.cli.counting import counted
 from schemas.episode import EpisodeResult
 from schemas.status import EpisodeStatus
 from workers.ground import Ground
@@ -35,6 +36,19 @@ def needs(status: EpisodeStatus) -> tuple[str, ...]:
         *((command_line("episodes", "resume", episode),) if status.paused and status.phase in HELD else ()),
         *((command_line("episodes", "show", episode),) if status.phase == "done" else ()),
     )
+
+
+def way_on(statuses: Iterable[EpisodeStatus]) -> Iterator[str]:
+    """What episodes that hold need of a person, and the commands with which they go on."""
+    statuses = list(statuses)
+    paused = [one.episode_id for one in statuses if one.paused and one.phase in HELD]
+    if paused:
+        yield f"{counted(len(paused), 'episode')} paused; to go on:"
+        yield command_line("episodes", "resume", *paused)
+    for one in statuses:
+        if one.question:
+            yield f"{one.episode_id} asks: {one.question}"
+            yield command_line("episodes", "answer", one.episode_id, "TEXT")
 
 
 async def follow(ground: Ground, episode_id: str, say: Callable[[str], None]) -> EpisodeResult:

@@ -14,9 +14,11 @@ from tests.e2e.cli.cli_calls import Cli
 TASK = "replacement/reply-lost/1"
 
 ASKS = """
+SILENT = 40
+
 def act(view):
     if view["turn"] == 0:
-        return {"ask": "may I?"}
+        return {"give_up": "at once"} if view["seed"] == SILENT else {"ask": "may I?"}
     return {"give_up": "the answer was " + str(view["transcript"][0]["observations"][0]["content"])}
 """
 
@@ -61,16 +63,20 @@ def asked(cli: Cli, episode: str) -> None:
 
 
 def test_a_run_tells_a_question_and_ctrl_c_leaves_it_and_the_trials_that_were_not_started(asking: Cli) -> None:
-    with asking.start("run", TASK, "--policy", "asker:act", "--repeat", "3", "--jobs", "1") as run:
+    trials = ("--seed", "40", "--repeat", "4", "--jobs", "1")
+    with asking.start("run", TASK, "--policy", "asker:act", *trials) as run:
         (answer,) = commands(until_said(run, "episodes answer"), "episodes", "answer")
         run.send_signal(signal.SIGINT)
-        said = run.communicate(timeout=120)[1]
+        done, said = run.communicate(timeout=120)
     assert run.returncode == 130, said
     assert "Traceback" not in said
-    assert "2 of 3 trials were not started" in said
+    assert "1 of 4 trials ended" in said
+    assert "gave_up, valid: at once" in done
+    assert "1 episode paused; to go on:" in said
+    assert "2 of 4 trials were not started" in said
     (resume,) = commands(said, "episodes", "resume")
     (again,) = commands(said, "run", TASK)
-    assert again == ["run", TASK, "--policy", "asker:act", "--jobs", "1", "--seed", "1", "--repeat", "2"]
+    assert again == ["run", TASK, "--policy", "asker:act", "--jobs", "1", "--seed", "42", "--repeat", "2"]
     listed = asking("episodes", "list", "--limit", "1")
     assert "question, paused" in listed.out
     asking(*answer[:-1], "yes, do")
