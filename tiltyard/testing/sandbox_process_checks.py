@@ -86,6 +86,27 @@ async def special_files_are_named_and_never_opened(bench: SandboxBench) -> None:
         assert all("pipe" in line for line in snapshot.skipped), snapshot.skipped
 
 
+async def what_is_closed_to_its_owner_is_copied_and_comes_back(bench: SandboxBench) -> None:
+    script = (
+        "echo key > key; mkdir -p d/e; echo in > d/e/in; echo '#!/bin/sh' > run; "
+        "chmod 0 key d/e; chmod 300 d; chmod 311 run; chmod 0 ."
+    )
+    modes = {"d": 0o300, "d/e": 0, "d/e/in": 0o644, "key": 0, "run": 0o311}
+    async with bench.sandbox() as box:
+        await box.sh(script)
+        for _ in range(2):  # the copy leaves everything as it was
+            kept = await box.snapshot()
+            assert kept.skipped == ()
+            assert {entry.path: entry.mode for entry in kept.entries} == modes
+        contents = {entry.path: entry.content for entry in kept.entries if entry.kind == "file"}
+        assert contents == {"d/e/in": b"in\n", "key": b"key\n", "run": b"#!/bin/sh\n"}
+        await box.close()
+        assert await box.snapshot() == kept
+        later = box.again(start=kept)
+        await later.provision()
+        assert await later.snapshot() == kept
+
+
 async def a_snapshot_stops_nothing_for_good(bench: SandboxBench) -> None:
     async with bench.sandbox() as box:
         await box.sh("(i=0; while [ $i -lt 20 ]; do i=$((i+1)); sleep 0.02; done; echo done > file) &")
@@ -106,5 +127,6 @@ PROCESS_CHECKS = (
     a_daemon_is_found_and_ended,
     zombies_are_collected,
     special_files_are_named_and_never_opened,
+    what_is_closed_to_its_owner_is_copied_and_comes_back,
     a_snapshot_stops_nothing_for_good,
 )

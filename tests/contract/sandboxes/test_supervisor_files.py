@@ -3,7 +3,10 @@
 import os
 import resource
 import socket
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +182,40 @@ async def test_a_copy_names_what_it_leaves_out(tmp_path: Path) -> None:
             "d" * 40,
             "odd: what the link points to is no UTF-8",
         ]
+
+
+LEASED = """
+import fcntl, signal, sys
+signal.signal(signal.SIGIO, lambda *_: fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK))
+file = open(sys.argv[1], "r+")
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print("held", flush=True)
+while True:
+    signal.pause()
+"""
+"""Lets nobody open a file until it has heard of it. Nobody freezes it here."""
+
+
+async def test_a_lease_is_waited_for_when_nobody_is_frozen(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as den:
+        (den.work / "leased").write_text("text")
+
+        @contextmanager
+        def leased() -> Iterator[None]:
+            command = [sys.executable, "-c", LEASED, str(den.work / "leased")]
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
+                assert holder.stdout is not None
+                holder.stdout.readline()
+                yield
+                holder.kill()
+
+        with leased():
+            assert (await den.snapshot()).skipped == ("leased: somebody holds a lease on it",)
+        await den.link.ask("seal")
+        await den.link.ask("drain")
+        with leased():
+            (entry,) = (await den.snapshot()).entries
+        assert (entry.path, entry.content) == ("leased", b"text")
 
 
 async def test_a_copy_has_limits(tmp_path: Path) -> None:
