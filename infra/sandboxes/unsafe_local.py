@@ -184,6 +184,8 @@ def _signal(processes: set[psutil.Process], number: signal.Signals) -> None:
 
 def _remove(folder: Path) -> bool:
     """Remove a folder with all that is in it, also what even its owner may not enter; whether it is gone."""
+    with suppress(FileNotFoundError):
+        folder.chmod(0o700)
     for place, folders, _ in os.walk(folder):
         for inner in (Path(place, name) for name in folders):
             if not inner.is_symlink():
