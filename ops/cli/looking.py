@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,13 @@ def _phase(status: EpisodeStatus | None) -> str:
         return "open"
     phase = phase_of(status)
     return "running" if phase in ("leasing", "turns", "waiting", "closing") else phase
+
+
+async def open_statuses(settings: Settings) -> tuple[EpisodeStatus, ...]:
+    """The status of each episode without an end that says it in time; none without a stack."""
+    with open_records(settings) as records:
+        found = await records.unfinished(timedelta()) if records else ()
+    return tuple((await _statuses(settings, [spec.episode_id for spec in found])).values())
 
 
 async def _statuses(settings: Settings, episode_ids: Sequence[str]) -> dict[str, EpisodeStatus]:

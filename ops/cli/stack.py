@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -9,6 +10,14 @@ from ops.cli.called import command_line, typeable
 from ops.cli.failures import DONE, FAILED
 from ops.cli.output import Output, json_option
 from ops.cli.typed import Whole
+
+if TYPE_CHECKING:
+    from schemas.status import EpisodeStatus
+    from workers.settings import Settings
+
+GO_ON = ("goes on when the stack is next started", "go on when the stack is next started")
+MAY_GO_ON = tuple(f"{words}, unless paused or asking a question" for words in GO_ON)
+"""What becomes of one open episode, and of several; where nobody can be asked, what may."""
 
 PROCESS = click.Choice(["supervisor", "temporal", "world", "sandboxes", "worker"])
 
@@ -40,24 +49,48 @@ def up(home: Path | None, out: Output) -> int:
 @click.pass_obj
 @json_option
 def down(home: Path | None, out: Output) -> int:
-    """End the stack. Running episodes are kept and go on when it is next started."""
+    """End the stack. Running episodes are kept and go on when it is next started; those that are paused or ask a
+    question wait for you."""
     from infra.local.databases import open_episodes
     from infra.local.paths import StackPaths
-    from infra.local.stack import take_down
+    from infra.local.stack import look, take_down
+    from ops.cli.watching import way_on
     from workers.settings import Settings
 
     settings = Settings.from_environment(home)
-    ended = take_down(StackPaths(settings.home), out.note)
-    left = open_episodes(settings.home / "records.db")
-    out.value({"ended": ended, "home": str(settings.home), "open_episodes": left})
+    paths, records = StackPaths(settings.home), settings.home / "records.db"
+    was_up = look(paths) is not None
+    statuses = _open_statuses(settings) if was_up and open_episodes(records) else ()
+    ended = take_down(paths, out.note)
+    left = open_episodes(records)
+    out.value(
+        {
+            "ended": ended,
+            "home": str(settings.home),
+            "open_episodes": left,
+            "paused": [one.episode_id for one in statuses if one.paused],
+            "asking": [one.episode_id for one in statuses if one.question],
+        }
+    )
     out.show("the stack is down" if ended else "no stack was running")
-    _show_open(out, left, "goes on when the stack is next started", "go on when the stack is next started")
+    waiting = [one for one in statuses if one.paused or one.question]
+    _show_open(out, left - len(waiting), *(GO_ON if was_up else MAY_GO_ON))
+    for line in way_on(waiting):
+        out.show(line, fold=False)
     return DONE
+
+
+def _open_statuses(settings: "Settings") -> "tuple[EpisodeStatus, ...]":
+    import asyncio
+
+    from ops.cli.looking import open_statuses
+
+    return asyncio.run(open_statuses(settings))
 
 
 def _show_open(out: Output, number: int, one: str, many: str) -> None:
     """That there are episodes without an end, and what becomes of them."""
-    if number:
+    if number > 0:
         what = f"1 open episode: it {one}" if number == 1 else f"{number} open episodes: they {many}"
         out.show(f"{what} (to see them: {command_line('episodes', 'list')})", fold=False)
 
@@ -93,7 +126,7 @@ def status(home: Path | None, out: Output) -> int:
     if state is None or not running:
         why = f" ({typeable(state.message)})" if state and state.message else ""
         out.show(f"no stack is running in {paths.home}{why}", fold=False)
-        _show_open(out, left, "goes on when the stack is next started", "go on when the stack is next started")
+        _show_open(out, left, *MAY_GO_ON)
         return DONE
     until = typeable("until `tiltyard down`") if pinned else "until it is idle"
     out.show(f"{state.phase}, {until}: Temporal at {state.address}, data in {paths.home}", fold=False)

@@ -41,7 +41,7 @@ def needs(status: EpisodeStatus) -> tuple[str, ...]:
 def way_on(statuses: Iterable[EpisodeStatus]) -> Iterator[str]:
     """What episodes that hold need of a person, and the commands with which they go on."""
     statuses = list(statuses)
-    paused = [one.episode_id for one in statuses if one.paused and one.phase in HELD]
+    paused = [one.episode_id for one in statuses if one.paused and one.phase != "done"]
     if paused:
         yield f"{counted(len(paused), 'episode')} paused; to go on:"
         yield command_line("episodes", "resume", *paused)

@@ -115,7 +115,9 @@ def test_looking_starts_nothing(asking: Cli) -> None:
     asked(asking, open_one)
     assert asking("status", "--json").object["open_episodes"] == 1
     down = asking("down")
-    assert "1 open episode: it goes on when the stack is next started" in down.out
+    assert f"{open_one} asks: may I?" in down.out
+    assert [open_one, "TEXT"] in [one[2:] for one in commands(down.out, "episodes", "answer")]
+    assert "goes on when" not in down.out
     assert asking("episodes", "show", ended, "--json").object["end"] == "gave_up"
     shown = asking("episodes", "show", open_one)
     assert "no stack is running" in shown.out
@@ -125,6 +127,20 @@ def test_looking_starts_nothing(asking: Cli) -> None:
     (watch,) = commands(shown.out, "episodes", "watch")
     asking("episodes", "answer", open_one, "go on")
     assert asking(*watch, "--json").object["end"] == "gave_up"
+
+
+def test_down_tells_episodes_that_go_on_from_those_that_wait_for_a_person(asking: Cli) -> None:
+    paused, asks = start(asking, "--repeat", "2", "--seed", "50")
+    for episode in (paused, asks):
+        asked(asking, episode)
+    asking("episodes", "pause", paused)
+    said = asking("down", "--json").object
+    assert (said["open_episodes"], said["paused"], set(said["asking"])) == (2, [paused], {paused, asks})
+    again = asking("down")
+    assert "2 open episodes: they go on when the stack is next started, unless" in again.out
+    asking("episodes", "stop", paused, asks)
+    for episode in (paused, asks):
+        asking("episodes", "watch", episode)
 
 
 def test_ctrl_c_while_the_stack_comes_up_says_what_becomes_of_it(asking: Cli) -> None:
