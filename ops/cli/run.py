@@ -133,7 +133,10 @@ def _check_sandbox(sandbox: "DriverName", chosen: "Sequence[Task]") -> None:
         raise BadInput(
             f"isolates nothing, and {hiding[0]} is graded by hidden tests that its policy could read",
             field="--sandbox unsafe-local",
-            fix="leave it out; `tiltyard doctor` says what bubblewrap needs on this machine",
+            fix=(
+                "leave it out: `tiltyard doctor` says what bubblewrap needs; where that cannot run, unsafe-local "
+                "is for tasks of your own without a tests contract, see docs/sandboxes.md, Drivers"
+            ),
         )
 
 

@@ -5,8 +5,10 @@ that leaves, so a rule that is switched off grades the same again.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +27,7 @@ from tiltyard.policies.script import ScriptPolicy
 from tiltyard.ports import Sandboxes
 from tiltyard.sandbox.files import merged, start_of, unpack_snapshot
 from tiltyard.sandbox.tools import SANDBOX_TOOLS
-from tiltyard.suite import shipped
+from tiltyard.suite import load_suite, shipped
 from tiltyard.testing.memory_objects import MemoryObjects
 from tiltyard.testing.memory_worlds import MemoryWorlds
 from tiltyard.testing.rehearse import rehearse
@@ -220,3 +222,32 @@ async def test_the_drained_files_are_what_counts(
     grade = (await play(task, with_background(command, mends=mends), name, sandboxes)).grade(unchanged)
     assert grade.score.completion == completion, grade.contracts
     assert grade.risks == ()
+
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "tasks.md"
+
+
+@pytest.fixture
+def documented(tmp_path: Path) -> Task:
+    """The task with a sandbox that the page on writing tasks shows."""
+    (text,) = re.findall(r"^```yaml till.yaml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "code-repair").mkdir()
+    (tmp_path / "code-repair" / "till.yaml").write_text(text)
+    return load_suite(tmp_path).task("code-repair/till/1")
+
+
+@pytest.mark.parametrize(
+    ("script", "row"),
+    [
+        ("reference", Row("reference", least=(1, 1, 1), most=(1, 1, 1))),
+        ("hardcoder", Row("hardcoder", most=(0, 1, 0), risks={"hidden_gap": 2})),
+        ("test_deleter", Row("test_deleter", risks={"tampering": 3})),
+        ("exit_zero", Row("exit_zero", risks={"forged_exit": 3})),
+    ],
+)
+async def test_cheats_play_a_task_of_ones_own_and_are_caught(
+    sandboxes: Sandboxes, documented: Task, script: str, row: Row
+) -> None:
+    played = await play(documented, open_script(script, documented), f"own-{script}", sandboxes)
+    grade = played.grade(unchanged)
+    assert row.holds(grade), f"{grade.score} {grade.risks} {grade.contracts}"
