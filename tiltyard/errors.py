@@ -50,7 +50,11 @@ class BadPolicy(BadInput):
 
 
 class EnvironmentFailed(TiltyardError):
-    """The environment failed; the policy is not to blame."""
+    """The environment failed; the policy is not to blame. ``fix`` is what a person can do, where that is known."""
+
+    def __init__(self, message: str = "", *, fix: str = "") -> None:
+        super().__init__(message)
+        self.fix = fix
 
 
 class WorldUnreachable(EnvironmentFailed):

@@ -156,7 +156,10 @@ class Ground:
                     return await handle.query(EpisodeWorkflow.status)
             raise AssertionError("retrying ends with an answer or an error")
         except RPCError as error:
-            raise EnvironmentFailed(f"the episode {episode_id} does not answer: {error.message}") from error
+            raise EnvironmentFailed(
+                f"the episode {episode_id} does not answer: {error.message}",
+                fix="see what `tiltyard doctor` says of the stack, then try again",
+            ) from error
 
     async def stop(self, episode_id: str, reason: str = "stopped by request") -> None:
         """End the episode as cancelled."""
@@ -185,7 +188,10 @@ class Ground:
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 raise BadInput("the episode has ended", field=episode_id) from error
-            raise EnvironmentFailed(f"the episode {episode_id} does not answer: {error.message}") from error
+            raise EnvironmentFailed(
+                f"the episode {episode_id} does not answer: {error.message}",
+                fix="see what `tiltyard doctor` says of the stack, then try again",
+            ) from error
 
     async def _see_that_it_is_served(self, handle: WorkflowHandle[Any, Summary]) -> None:
         """Raises ``BadInput`` for an episode on another task queue: our workers would never get it."""

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import ParseError
 from minio.error import InvalidResponseError, S3Error, ServerError
 from urllib3.exceptions import HTTPError
 
-from infra.stores.s3_place import ACCESS_KEY, OBJECTS, REGION, SECRET_KEY, S3Place
+from infra.stores.s3_place import ACCESS_KEY, ENDPOINT, OBJECTS, REGION, SECRET_KEY, S3Place
 from tiltyard.errors import EnvironmentFailed, ObjectsUnreachable
 
 __all__ = ["MISSING", "told"]
@@ -34,28 +34,36 @@ def told(place: S3Place, name: str) -> Iterator[None]:
 
     ``name`` is the object in question, if there is one.
     """
-    what = f"object {name}: {place}" if name else str(place)
     try:
         yield
     except S3Error as error:
-        raise _answered(error, what, name) from error
+        raise _answered(error, place, name) from error
     except ServerError as error:
-        raise ObjectsUnreachable(f"{what} answers with status {error.status_code}") from error
+        raise _away(place, f"answers with status {error.status_code}", name) from error
     except (InvalidResponseError, ParseError, UnicodeDecodeError) as error:
-        raise ObjectsUnreachable(f"{what} answers as no S3 service does") from error
+        raise _away(place, "answers as no S3 service does", name) from error
     except (HTTPError, OSError) as error:
-        raise ObjectsUnreachable(f"{what} does not answer ({_why(error)})") from error
+        raise _away(place, f"does not answer: {_why(error)}", name) from error
 
 
-def _answered(error: S3Error, what: str, name: str) -> EnvironmentFailed:
+def _away(place: S3Place, how: str, name: str) -> ObjectsUnreachable:
+    return ObjectsUnreachable(f"{place} {how}{_object(name)}", fix=f"start the S3 service, or mend {ENDPOINT}")
+
+
+def _object(name: str) -> str:
+    """Which object it was about, for whoever has to look for it; most people do not."""
+    return f" (object {name})" if name else ""
+
+
+def _answered(error: S3Error, place: S3Place, name: str) -> EnvironmentFailed:
     code, status = error.code or "", error.response.status
     if name and code in MISSING:
         return EnvironmentFailed(f"object {name} is missing")
     said = f"{code}: {(error.message or 'no reason given')[:200]}"
     if status >= 500 or status in _BUSY_STATUS or code in _BUSY_CODES:
-        return ObjectsUnreachable(f"{what} is not able to answer ({said})")
+        return _away(place, f"is not able to answer: {said}", name)
     mend = _MENDS.get(code)
-    return EnvironmentFailed(f"{what} refuses ({said})" + (f": {mend}" if mend else ""))
+    return EnvironmentFailed(f"{place} refuses: {said}{_object(name)}" + (f"; {mend}" if mend else ""))
 
 
 def _why(error: Exception) -> str:

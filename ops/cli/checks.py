@@ -145,8 +145,7 @@ def objects(settings: Settings) -> Check:
         with open_objects(settings, OBJECTS_PATIENCE) as store:
             made = asyncio.run(store.try_out())
     except ObjectsUnreachable as error:
-        fix = "start the S3 service, or mend TILTYARD_S3_ENDPOINT"
-        return Check(name=name, ok=False, detail=str(error), fix=fix)
+        return Check(name=name, ok=False, detail=str(error), fix=error.fix)
     except TiltyardError as error:
         fix = "mend the setting that it names, or TILTYARD_OBJECTS" if settings.objects else OTHER_HOME
         return Check(name=name, ok=False, detail=str(error), fix=fix)

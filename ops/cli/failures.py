@@ -16,7 +16,7 @@ import click
 
 from ops.cli.called import typeable
 from ops.cli.visible import visible
-from tiltyard.errors import BadInput, TiltyardError
+from tiltyard.errors import BadInput, EnvironmentFailed, TiltyardError
 
 DONE, BELOW, WRONG_USE, FAILED, INTERRUPTED, UNREAD = 0, 1, 2, 3, 130, 141
 """``UNREAD`` is what a shell says of a program that SIGPIPE ended."""
@@ -56,6 +56,9 @@ def report(error: BaseException) -> int:
         case BadInput():
             _say(_told(error))
             return WRONG_USE
+        case EnvironmentFailed():
+            _say(_with_mend(f"error: {error}", error.fix))
+            return FAILED
         case TiltyardError() | Crashed():
             _say(f"error: {error}")
             return FAILED
@@ -79,7 +82,11 @@ def _read_by_nobody() -> None:
 
 def _told(error: BadInput) -> str:
     where = f"{error.field}: " if error.field else ""
-    return f"error: {where}{error.message}" + (f"\n  to mend it: {error.fix}" if error.fix else "")
+    return _with_mend(f"error: {where}{error.message}", error.fix)
+
+
+def _with_mend(told: str, fix: str) -> str:
+    return told + (f"\n  to mend it: {fix}" if fix else "")
 
 
 def _say_click(error: click.ClickException) -> None:

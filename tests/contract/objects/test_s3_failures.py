@@ -88,9 +88,10 @@ async def test_what_may_pass_is_asked_again_and_then_told_as_unreachable(answer:
     with (
         scripted_s3(answer) as script,
         objects_of(script) as objects,
-        pytest.raises(ObjectsUnreachable, match=NAME),
+        pytest.raises(ObjectsUnreachable, match=rf"^s3://bucket at .*\(object {NAME}\)$") as raised,
     ):
         await objects.get(NAME)
+    assert "TILTYARD_S3_ENDPOINT" in raised.value.fix, "a person is told what to do"
 
 
 @pytest.mark.parametrize("answer", [PASSING["closed"], PASSING["busy"], PASSING["broken"]])

@@ -13,7 +13,7 @@ from ops.cli.failures import FAILED, WRONG_USE, crash, report
 from ops.cli.main import locked_out
 from ops.cli.output import Output
 from ops.cli.visible import visible, visible_cell
-from tiltyard.errors import BadInput
+from tiltyard.errors import BadInput, ObjectsUnreachable, StackFailed
 
 NASTY = "a\x00b\x1b[2Jc\x1b]0;title\x07d\x9be\rf\u202eg\ud800h\x7f"
 
@@ -24,6 +24,13 @@ def test_an_error_that_nobody_expected_ends_with_3(
 ) -> None:
     assert report(error) == FAILED
     assert f"unexpected: {type(error).__name__}" in capsys.readouterr().err
+
+
+def test_what_failed_around_it_is_told_with_the_next_step(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(ObjectsUnreachable("it is away", fix="start it")) == FAILED
+    assert capsys.readouterr().err == "error: it is away\n  to mend it: start it\n"
+    assert report(StackFailed("it died")) == FAILED
+    assert capsys.readouterr().err == "error: it died\n"
 
 
 def test_a_crash_is_told_also_when_its_log_cannot_be_written(tmp_path: Path) -> None:
