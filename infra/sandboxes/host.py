@@ -212,13 +212,13 @@ class SandboxHost:
 
     async def _sweep(self, folder: Path, kept: Kept | None) -> None:
         """End what an earlier host process left of a sandbox. One that somebody had is kept as lost."""
-        if kept is None:
-            log.warning("the record in %s cannot be read: whatever belongs to it is ended", folder)
+        if kept is None or kept.ref.driver not in self._launchers or folder != folder_of(self._folder, kept.ref):
+            log.warning("the record in %s is none of a sandbox here: whatever belongs to it is ended", folder)
             if all([await _remains(launcher, folder)() for launcher in self._launchers.values()]):
                 records.remove(folder)
             return
-        launcher = self._launchers.get(kept.ref.driver)
-        held = HeldSandbox(kept, folder, _remains(launcher, folder, kept.identity), self._patience)
+        ends = _remains(self._launchers[kept.ref.driver], folder, kept.identity)
+        held = HeldSandbox(kept, folder, ends, self._patience)
         self._held[kept.ref] = held
         if kept.state == "making":
             await self._give_up(held)
@@ -250,13 +250,13 @@ def no_driver(driver: DriverName, launchers: Iterable[DriverName]) -> SandboxOff
 
 
 def _remains(
-    launcher: Launcher | None, folder: Path, identity: Mapping[str, object] = MappingProxyType({})
+    launcher: Launcher, folder: Path, identity: Mapping[str, object] = MappingProxyType({})
 ) -> Callable[[], Awaitable[bool]]:
     """Ends what is left of a sandbox that is known by its record only; whether nothing is left."""
 
     async def end() -> bool:
         try:
-            return launcher is not None and launcher.sweep({**identity, "folder": str(folder)})
+            return launcher.sweep({**identity, "folder": str(folder)})
         except Exception:  # whatever a damaged record leads to, the host starts
             log.exception("what is left of the sandbox in %s cannot be ended", folder)
             return False
