@@ -26,8 +26,9 @@ MAX_WRITE_BYTES = 4 * 2**20
 DriverName = Literal["bubblewrap", "docker", "unsafe-local"]
 """``unsafe-local`` isolates nothing: its episodes are marked, and tasks with hidden tests refuse it."""
 
-Enforced = Literal["cpu", "memory", "processes", "disk", "output", "network", "files"]
-"""What a driver can hold a sandbox to on this machine."""
+Enforced = Literal["cpu", "memory", "processes", "disk", "file_count", "output", "network", "files"]
+"""What a driver can hold a sandbox to on this machine. ``files`` are those of others, with all other rights;
+``file_count`` is how many its own places may hold."""
 
 
 def work_path(path: str) -> str:

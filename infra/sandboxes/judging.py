@@ -57,6 +57,7 @@ def enforced(told: Told, groups: Collection[Enforced], volumes: Collection[Volum
         "memory": "memory" in groups,
         "processes": "processes" in groups or told["processes"] == FORKS,
         "disk": told["writable_bytes"] == {volume.name: volume.size for volume in volumes},
+        "file_count": told["writable_files"] == {volume.name: volume.files for volume in volumes},
         "output": True,
         "network": _is_silent(told),
         "files": _is_closed(told),

@@ -23,6 +23,7 @@ def found() -> dict[str, object]:
         "version": list(sys.version_info[:2]),
         "ids": [os.getuid(), os.getgid(), os.getpid()],
         "writable_bytes": {path: _size(path) for path in ("/work", "/tmp", "/dev/shm")},  # noqa: S108
+        "writable_files": {path: os.statvfs(path).f_files for path in ("/work", "/tmp", "/dev/shm")},  # noqa: S108
         "written": [path for path in (*FOLDERS, SCORE) if _writes(path)],
         "interfaces": sorted(_interfaces()),
         "routes": _routes(),

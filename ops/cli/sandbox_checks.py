@@ -22,7 +22,9 @@ GROUPS = (
     "run the stack as root, or in a group of your own: `systemd-run --user --scope -p Delegate=yes tiltyard up`",
 )
 
-NOT_HELD: dict[Enforced, tuple[str, str]] = {"memory": GROUPS, "processes": GROUPS}
+NUMBER = ("the number of files is held by memory only, for only root can mount with such a limit", "")
+
+NOT_HELD: dict[Enforced, tuple[str, str]] = {"memory": GROUPS, "processes": GROUPS, "file_count": NUMBER}
 """Why bubblewrap may not hold a sandbox to something that it holds it to elsewhere, and how to mend it."""
 
 

@@ -46,12 +46,14 @@ async def test_an_ordinary_user_has_sandboxes_without_root(bubblewrap: Bubblewra
     assert told["left"] == []
     # Control groups are root's, unless the system has given some to the user.
     assert {"cpu", "processes", "disk", "output", "network", "files"} <= set(offer["enforced"])
+    assert "file_count" not in offer["enforced"]
 
 
 async def test_what_is_offered_is_what_was_tried(bubblewrap: BubblewrapLauncher) -> None:
     offer = bubblewrap.offer()
     assert (offer.available, offer.problem, offer.fix) == (True, "", "")
     assert {"cpu", "processes", "disk", "output", "network", "files"} <= set(offer.enforced)
+    assert ("file_count" in offer.enforced) is (os.geteuid() == 0), "only root can mount with such a limit"
     if os.geteuid() == 0 and any(Path("/sys/fs/cgroup").glob("**/memory.limit_in_bytes")):
         assert "memory" in offer.enforced
 

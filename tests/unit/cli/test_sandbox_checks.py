@@ -1,6 +1,7 @@
 """What the doctor says of sandboxes."""
 
 import os
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -28,6 +29,17 @@ def test_a_driver_that_holds_everything_is_ok() -> None:
     found = driver_check(SandboxOffer(driver="bubblewrap", available=True, enforced=ALL))
     assert (found.verdict, found.fix) == ("ok", "")
     assert all(limit in found.detail for limit in ALL)
+
+
+def test_what_an_ordinary_user_is_told_is_what_the_page_says() -> None:
+    """Of the number of files too, and with one and the same command."""
+    held = tuple(one for one in ALL if one not in ("memory", "file_count"))
+    found = driver_check(SandboxOffer(driver="bubblewrap", available=True, enforced=held))
+    assert "not file_count: " in found.detail
+    assert "memory only" in found.detail
+    (command,) = re.findall(r"`(systemd-run [^`]+)`", found.fix)
+    page = " ".join((Path(__file__).parents[3] / "docs" / "sandboxes.md").read_text().split())
+    assert re.findall(r"`(systemd-run [^`]+)`", page) == [command]
 
 
 @pytest.mark.parametrize("limit", ["memory", "processes"])

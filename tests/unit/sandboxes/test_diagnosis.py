@@ -14,10 +14,12 @@ BWRAP_SAID = "bwrap: setting up uid map: Permission denied\n"
 OLDEST, OWN, ROOM, CLOSED, SILENT = REQUIRED
 SIZES = {"/work": 64, "/tmp": 32, "/dev/shm": 32}
 VOLUMES = [Volume(name, size, "755") for name, size in SIZES.items()]
+FILES = {volume.name: volume.files for volume in VOLUMES}
 GOOD: dict[str, Any] = {
     "version": [3, 11],
     "ids": [1000, 1000, 1],
     "writable_bytes": SIZES,
+    "writable_files": FILES,
     "written": [],
     "interfaces": ["lo"],
     "routes": 0,
@@ -65,7 +67,7 @@ def test_another_system_is_told_what_it_lacks() -> None:
 def test_a_good_sandbox_lacks_nothing() -> None:
     assert lacking(GOOD) == ""
     held = enforced(GOOD, {"memory", "processes"}, VOLUMES)
-    assert held == ("cpu", "memory", "processes", "disk", "output", "network", "files")
+    assert held == ("cpu", "memory", "processes", "disk", "file_count", "output", "network", "files")
 
 
 @pytest.mark.parametrize(
@@ -94,6 +96,7 @@ def test_what_was_not_seen_to_hold_is_not_offered() -> None:
     assert "processes" in enforced(GOOD, set(), VOLUMES), "each user namespace counts for itself"
     assert "processes" not in enforced({**GOOD, "processes": 16}, set(), VOLUMES)
     assert "disk" not in enforced({**GOOD, "writable_bytes": {**SIZES, "/tmp": 9999}}, set(), VOLUMES)
+    assert "file_count" not in enforced({**GOOD, "writable_files": {**FILES, "/tmp": 9999}}, set(), VOLUMES)
 
 
 def test_what_lies_beside_usr_is_shown_as_it_is(tmp_path: Any) -> None:
