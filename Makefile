@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.tiltyard-ready
 
-.PHONY: setup demo test chaos bench lint types contracts check lock proto clean help
+.PHONY: setup demo test chaos bench bench-quick lint types contracts check lock proto clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -34,6 +34,9 @@ chaos: setup  ## the long run under random kills and losses
 
 bench: setup  ## medians and ratios: Temporal, commands, namespaces, whole episodes, memory
 	@$(BIN)/python -m ops.bench
+
+bench-quick: setup  ## the same in a minute or two, with too few of anything for a verdict
+	@$(BIN)/python -m ops.bench --episodes 20
 
 lint: setup  ## ruff: style and format
 	$(BIN)/ruff check .

@@ -63,13 +63,17 @@ def row_of(figure: Figure) -> tuple[str, ...]:
         figure.what,
         str(figure.count or ""),
         _number(figure.median),
-        _number(figure.high),
+        _number(figure.nine_tenths),
         figure.unit if figure.median is not None else "",
         ratio,
         str(figure.target or ""),
         figure.verdict,
-        figure.skipped or figure.note,
+        "; ".join(filter(None, (figure.skipped, _needed(figure), figure.note))),
     )
+
+
+def _needed(figure: Figure) -> str:
+    return f"judged from {figure.target.judged_from:,}" if figure.target and figure.verdict == "too few" else ""
 
 
 def _number(value: float | None) -> str:

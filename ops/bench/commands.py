@@ -32,7 +32,7 @@ PROGRAMS: Mapping[str, tuple[Argv, Argv]] = {
 }
 """What is run: outside, and in a sandbox, which has the same Python."""
 
-AT_MOST = Target(most=4)
+AT_MOST = Target(most=4, judged_from=ROUNDS)
 
 
 async def measure(most: int, say: Say) -> list[Figure]:
@@ -65,13 +65,13 @@ async def _compared(program: str, rounds: int, host: HostClient, boxes: Boxes) -
         bare,
         *(figure.over(bare) for figure in (spawn, run)),
         *(figure.over(bare, AT_MOST) for figure in boxed),
-        *(_named(figure.over(spawn), "against posix_spawn") for figure in boxed),
+        *(_renamed(figure.over(spawn), f"{figure.what}, against posix_spawn") for figure in boxed),
         *skipped,
     ]
 
 
-def _named(figure: Figure, note: str) -> Figure:
-    return figure.model_copy(update={"note": note})
+def _renamed(figure: Figure, what: str) -> Figure:
+    return figure.model_copy(update={"what": what})
 
 
 FORKER = """

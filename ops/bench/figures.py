@@ -15,16 +15,20 @@ Measure = Callable[[], Awaitable[float]]
 Series = Mapping[str, Sequence[float]]
 """All that was measured, by what was done."""
 
-Verdict = Literal["met", "missed", "skipped", ""]
+Verdict = Literal["met", "missed", "too few", "skipped", ""]
 
 MS = 1000.0
 
 
 class Target(Model):
-    """What a figure is to be: its ratio where it has one, else its median."""
+    """What a figure is to be: its ratio where it has one, else its median.
+
+    ``judged_from`` is how many episodes or repetitions it takes to say so; with fewer there is no verdict.
+    """
 
     least: float | None = None
     most: float | None = None
+    judged_from: int = 0
 
     def holds(self, value: float) -> bool:
         """Whether the value is within the target, its ends included."""
@@ -38,15 +42,17 @@ class Target(Model):
 class Figure(Model):
     """One line of the benchmarks.
 
-    ``median`` is of ``count`` measurements, in ``unit``; ``high`` is the value that nine tenths of them do not
-    exceed. ``ratio`` is the median over that of ``against``. ``skipped`` says why there is nothing.
+    ``median`` is of ``count`` measurements, in ``unit``; nine tenths of them are ``nine_tenths`` or better. Where
+    each is of several episodes, ``episodes`` counts those. ``ratio`` is the median over that of ``against``.
+    ``skipped`` says why there is nothing.
     """
 
     what: str
     unit: str = "ms"
     count: int = 0
+    episodes: int = 0
     median: float | None = None
-    high: float | None = None
+    nine_tenths: float | None = None
     ratio: float | None = None
     against: str = ""
     target: Target | None = None
@@ -61,10 +67,22 @@ class Figure(Model):
         value = self.median if self.ratio is None else self.ratio
         if self.target is None or value is None:
             return ""
+        if (self.episodes or self.count) < self.target.judged_from:
+            return "too few"
         return "met" if self.target.holds(value) else "missed"
 
     @classmethod
-    def of(cls, what: str, values: Sequence[float], *, scale: float = MS, unit: str = "ms", note: str = "") -> Self:
+    def of(
+        cls,
+        what: str,
+        values: Sequence[float],
+        *,
+        scale: float = MS,
+        unit: str = "ms",
+        note: str = "",
+        episodes: int = 0,
+        more_is_better: bool = False,
+    ) -> Self:
         """The figure of what was measured; ``scale`` turns it into ``unit``."""
         if not values:
             return cls(what=what, unit=unit, skipped="nothing was measured")
@@ -72,8 +90,9 @@ class Figure(Model):
             what=what,
             unit=unit,
             count=len(values),
+            episodes=episodes,
             median=statistics.median(values) * scale,
-            high=ninth_tenth(values) * scale,
+            nine_tenths=nine_tenths(values, more_is_better=more_is_better) * scale,
             note=note,
         )
 
@@ -92,9 +111,9 @@ class Report(Model):
     figures: tuple[Figure, ...] = Field(min_length=1)
 
 
-def ninth_tenth(values: Sequence[float]) -> float:
-    """The smallest of the values that nine tenths of them do not exceed."""
-    ordered = sorted(values)
+def nine_tenths(values: Sequence[float], *, more_is_better: bool = False) -> float:
+    """The best of the values that nine tenths of them come up to: do not exceed, or reach where more is better."""
+    ordered = sorted(values, reverse=more_is_better)
     return ordered[-(-len(ordered) * 9 // 10) - 1]
 
 

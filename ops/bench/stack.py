@@ -12,6 +12,7 @@ import psutil
 from infra.local.stack import Say, bring_up, look, take_down
 from infra.local.state import ProcessState
 from infra.sandboxes.client import HostClient
+from ops.cli.called import call_on
 from ops.cli.on_demand import stack_config
 from schemas.episode import EpisodeResult, PolicySpec
 from schemas.sandbox import DriverName
@@ -85,6 +86,7 @@ async def stack(say: Say) -> AsyncIterator[Stack]:
     with TemporaryDirectory(prefix="tiltyard-bench-") as folder:
         settings = Settings.from_environment(Path(folder), environment={})
         config = stack_config(settings)
+        call_on(config.home)  # a command that is printed is meant for this stack, and never for the user's own
         try:
             state = bring_up(config, say, pinned=True)
             settings = settings.model_copy(update={"temporal_address": state.address})

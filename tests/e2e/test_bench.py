@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -41,7 +43,10 @@ def test_a_small_run_tells_of_commands_and_leaves_nothing(tmp_path: Path) -> Non
         for driver in ("bubblewrap", "unsafe-local"):
             boxed = figures[f"{program}, {driver}"]
             assert boxed["skipped"] or (boxed["count"] == 2 and boxed["ratio"] > 0), boxed
+    assert len(figures) == len(report["figures"])  # no two are called the same
     assert left_of(tmp_path) == []
+    ((place, command),) = re.findall(r"starting the stack in (\S+) \(`([^`]+)` ends it\)", err)
+    assert shlex.split(command)[1:] == ["--home", place, "down"], "and not another stack of this user"
 
 
 def test_an_interrupted_run_leaves_nothing(tmp_path: Path) -> None:
