@@ -31,6 +31,8 @@ def typeable(text: str) -> str:
 def _program() -> str:
     called = Path(sys.argv[0])
     if called.name != NAME:  # python -m
-        return NAME
+        called = Path(sys.executable).with_name(NAME)
+        if not called.exists():
+            return NAME
     found = shutil.which(NAME)
     return NAME if found and Path(found).resolve() == called.resolve() else str(called)

@@ -37,6 +37,12 @@ def test_a_program_on_the_path_needs_no_folder(tmp_path: Path, monkeypatch: pyte
     assert command_line("run", "retail/*") == "tiltyard run 'retail/*'"
 
 
+def test_a_module_that_is_run_names_the_program_of_its_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/somewhere/ops/bench/__main__.py"])
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert shlex.split(command_line("down"))[0] == str(Path(sys.executable).with_name("tiltyard"))
+
+
 def test_the_data_folder_is_named_where_it_was_given() -> None:
     call_on(Path("a folder"))
     assert shlex.split(command_line("episodes", "show", "e-1"))[1:] == [
