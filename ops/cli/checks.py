@@ -15,6 +15,7 @@ from infra.local.state import SILENT_S, read_state, silence_s
 from infra.local.temporal import ask, temporal_binary
 from infra.rpc.answers import answers
 from ops.cli.check import ANSWER_S, HANGS, Check, runs
+from ops.cli.counting import counted
 from ops.cli.sandbox_checks import bubblewrap, sandbox_host, unsafe_local
 from tiltyard.errors import ObjectsUnreachable, TiltyardError
 from workers.bootstrap.objects import open_objects
@@ -82,7 +83,8 @@ def stack_processes(settings: Settings) -> Check:
     if bad:
         return Check(name=name, ok=False, detail="; ".join(bad), fix="see `tiltyard logs`; then `tiltyard down`")
     restarts = sum(one.restarts for one in state.processes)
-    return Check(name=name, ok=True, detail=f"{len(state.processes)} processes ready, {restarts} restarts")
+    detail = f"{len(state.processes)} processes ready, {counted(restarts, 'restart')}"
+    return Check(name=name, ok=True, detail=detail)
 
 
 def temporal_reachable(settings: Settings) -> Check:

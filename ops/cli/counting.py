@@ -31,6 +31,7 @@ def told(found: Mapping[Standing, tuple[int, float]]) -> Iterator[str]:
         yield f"mean score of {counted(trials, 'trial')}: {mean:.3f}"
     if Standing.IDLE_PASSES in found:
         trials, mean = found[Standing.IDLE_PASSES]
-        yield f"apart: mean score of {counted(trials, 'trial')} of tasks where doing nothing may pass: {mean:.3f}"
+        why = "doing nothing passes such tasks at their source"
+        yield f"counted apart ({why}): mean score of {counted(trials, 'trial')}: {mean:.3f}"
     if Standing.UNSCORABLE in found:
         yield f"not counted: {counted(found[Standing.UNSCORABLE][0], 'trial')} of tasks that cannot be judged"

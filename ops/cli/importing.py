@@ -46,7 +46,7 @@ def tau2(home: Path | None, folder: Path, out: Output) -> int:
 def marks(task: "ImportedTask") -> Iterator[tuple[str, str]]:
     """What is known to be wrong with a task, and why."""
     for step in task.failing_steps:
-        yield "failing step", f"{step.step}, {step.tool}: {step.message}"
+        yield "failing_steps", f"step {step.step}, {step.tool}: {step.message}"
     if task.unscorable:
         yield "unscorable", task.unscorable
     elif task.idle_passes:
@@ -57,12 +57,15 @@ def marks(task: "ImportedTask") -> Iterator[tuple[str, str]]:
 
 def totals(report: "ImportReport") -> str:
     """The import in a few lines."""
+    from ops.cli.counting import counted
+
     ungraded = sum(task.ungraded > 0 for task in report.tasks)
     words = f"; {ungraded} also have nl_assertions, which are kept and not graded" if ungraded else ""
+    tasks, stumble = counted(len(report.tasks), "task"), len(report.with_failing_steps)
     return (
-        f"{len(report.tasks)} tasks imported as {report.family}/*, {len(report.with_failing_steps)} of them with "
-        f"steps that fail in their own data\n{report.counted} count, {len(report.idle_passes)} are counted apart "
-        f"(idle_passes), {len(report.unscorable)} never (unscorable){words}"
+        f"{tasks} imported as {report.family}/*, {stumble} of them with steps that fail in their own data\n"
+        f"{report.counted} count, {len(report.idle_passes)} are counted apart (idle_passes), "
+        f"{len(report.unscorable)} never (unscorable){words}"
     )
 
 

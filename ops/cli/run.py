@@ -74,6 +74,9 @@ def run(
     Ctrl-C once pauses the running episodes at their turn boundary and prints how to go on; twice detaches, and
     they go on by themselves. Trials that were not started are counted, with the command that runs them. With
     --json, one object for each episode is printed as it ends.
+
+    C, P and E are completion, process and efficiency, the parts of the score; RISK is what is worth a look, such as
+    tests that were deleted. `tiltyard episodes show` tells the reasons.
     """
     import asyncio
 
@@ -144,11 +147,12 @@ def verdict(
     results: "Sequence[EpisodeResult]", tasks: "Sequence[Task]", fail_under: float | None, out: Output
 ) -> int:
     """The exit code. Trials that the environment spoilt stay in the denominator, and are a failure of their own."""
-    from ops.cli.counting import JUDGED, means
+    from ops.cli.counting import JUDGED, counted, means
 
     spoilt = [one for one in results if one.validity.value != "valid"]
     if spoilt:
-        out.note(f"{len(spoilt)} of {len(results)} trials are not valid: {spoilt[0].validity}, {spoilt[0].reason}")
+        those = f"{len(spoilt)} of {counted(len(results), 'trial')}"
+        out.note(f"not valid: {those}: {spoilt[0].validity}, {spoilt[0].reason}")
         return FAILED
     if fail_under is None:
         return DONE

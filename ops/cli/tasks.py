@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ops.cli.called import typeable
 from ops.cli.failures import DONE, WRONG_USE
 from ops.cli.output import Output, json_option
 from ops.cli.suites import kinds, suite, tasks_option
 
 if TYPE_CHECKING:
     from schemas.base import JsonObject
+    from tiltyard.suite.families import Family
 
 
 @click.group()
@@ -66,6 +68,16 @@ def show(home: Path | None, task_id: str, place: Path | None, out: Output) -> in
     return DONE
 
 
+def _tasks_of(family: "Family") -> int:
+    """How many tasks a file has, those with problems among them; none where that cannot be read."""
+    from tiltyard.errors import BadTask
+
+    try:
+        return len(family.ids)
+    except BadTask:
+        return 0
+
+
 @tasks.command()
 @click.argument("path", required=False, type=click.Path(exists=True, path_type=Path))
 @click.pass_obj
@@ -78,11 +90,12 @@ def check(home: Path | None, path: Path | None, out: Output) -> int:
     read hides what is in it; a task's bad vars hide the rest of it, and a task that is not well formed is not
     played.
     """
+    from ops.cli.counting import counted
     from tiltyard.suite import check_suite
 
     found = suite(home, path)
     problems = check_suite(found, kinds(home))
-    checked = sum(not isinstance(one, Exception) for one in found.each())
+    checked = sum(map(_tasks_of, found.families.values()))
     out.value(
         {
             "tasks": checked,
@@ -90,6 +103,6 @@ def check(home: Path | None, path: Path | None, out: Output) -> int:
         }
     )
     for problem in problems:
-        out.show(str(problem))
-    out.show(f"{checked} tasks, {len(problems)} problems")
+        out.show(typeable(str(problem)), fold=False)
+    out.show(f"{counted(checked, 'task')}, {counted(len(problems), 'problem')}")
     return WRONG_USE if problems else DONE

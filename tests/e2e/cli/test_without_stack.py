@@ -165,6 +165,9 @@ def test_a_bad_task_file_is_told_by_field_and_fix(cli: Cli) -> None:
     (problem, *_) = answer.object["problems"]
     assert "instrction" in problem["field"]
     assert "instruction" in problem["fix"]
+    assert answer.object["tasks"] == 1, "a bad one is one too"
+    said = cli("tasks", "check", str(cli.folder), code=2).out.splitlines()[-1]
+    assert said.startswith("1 task, ")
 
 
 def test_a_data_folder_that_cannot_be_used_is_a_failed_environment(cli: Cli) -> None:

@@ -52,9 +52,11 @@ def trials(**totals: float) -> tuple[EpisodeResult, ...]:
 def test_each_standing_has_its_own_mean() -> None:
     found = means(trials(plain=1, other=0.5, idle=0.2, never=0), TASKS)
     assert found == {Standing.COUNTED: (2, 0.75), Standing.IDLE_PASSES: (1, 0.2), Standing.UNSCORABLE: (1, 0)}
-    lines = list(told(found))
-    assert len(lines) == 3
-    assert lines[0] == "mean score of 2 trials: 0.750"
+    assert list(told(found)) == [
+        "mean score of 2 trials: 0.750",
+        "counted apart (doing nothing passes such tasks at their source): mean score of 1 trial: 0.200",
+        "not counted: 1 trial of tasks that cannot be judged",
+    ]
 
 
 @pytest.mark.parametrize(
