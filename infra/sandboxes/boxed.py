@@ -1,6 +1,5 @@
 """One sandbox in its namespaces: how it is looked at from outside, ended, and ended by a later process."""
 
-import asyncio
 import os
 import signal
 import socket
@@ -15,7 +14,7 @@ from pydantic import ValidationError
 from infra.local.processes import ProcessId, alive, identify
 from infra.sandboxes import cgroups
 from infra.sandboxes.cgroups import Group
-from infra.sandboxes.looking import LOOKS, PAUSE_S, below, in_time
+from infra.sandboxes.looking import below, in_time
 from schemas.base import Model, sha256
 
 
@@ -46,7 +45,10 @@ class BoxedSandbox:
         inside = {first.pid, *below(first.pid)} if first and alive(first) else set()
         return tuple(sorted({*inside, *self._group.processes()}))
 
-    def kill(self) -> None:
+    def memory_kills(self) -> int:
+        return self._group.memory_kills()
+
+    def end(self) -> bool:
         """The kernel ends a namespace of processes with the first of them.
 
         bwrap is left to wait for it: without it, it would be a zombie for as long as the machine's init likes.
@@ -55,19 +57,6 @@ class BoxedSandbox:
             _kill(self._first)
         else:
             self._bwrap.kill()
-
-    def memory_kills(self) -> int:
-        return self._group.memory_kills()
-
-    async def gone(self) -> bool:
-        for _ in range(LOOKS):
-            if self._is_gone():
-                return True
-            await asyncio.sleep(PAUSE_S)
-        return False
-
-    def wait_gone(self) -> bool:
-        """``gone`` for those who may wait."""
         return in_time(self._is_gone)
 
     def _is_gone(self) -> bool:

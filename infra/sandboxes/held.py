@@ -12,6 +12,7 @@ from infra.sandboxes import records
 from infra.sandboxes.launching import Launched
 from infra.sandboxes.link import Link
 from infra.sandboxes.records import Kept
+from infra.sandboxes.threads import in_thread
 from schemas.base import Model, digest_of
 from schemas.sandbox import (
     Enforced,
@@ -93,7 +94,7 @@ class HeldSandbox:
 
     async def attach(self, launched: Launched) -> None:
         """Speak with the supervisor from now on; when it hangs up the sandbox is lost."""
-        self._launched, self._end = launched, lambda: _ended(launched)
+        self._launched, self._end = launched, lambda: in_thread(launched.end)
         self._link = link = await Link.over(launched.control, lambda: self._loss(self._ended_by_itself()))
         self._watch = asyncio.create_task(self._lose_with(link))
         self.now(identity=launched.identity)
@@ -196,7 +197,7 @@ class HeldSandbox:
         return await self._read(SandboxFacts, "facts", {**said, **outside, "drain": self.kept.drain})
 
     async def _drained(self) -> SandboxDrain:
-        others = self._others()
+        others = await self._others()
         beyond_s = self._patience.drain_s - self._patience.answer_s
         try:
             report = await self.answer(SandboxDrain, "drain", beyond_s)
@@ -208,15 +209,15 @@ class HeldSandbox:
     async def _alone(self) -> bool:
         loop = asyncio.get_running_loop()
         until = loop.time() + self._patience.alone_s
-        while self._others():
+        while await self._others():
             if loop.time() > until:
                 return False
             await asyncio.sleep(PAUSE_S)
         return True
 
-    def _others(self) -> int:
+    async def _others(self) -> int:
         """Processes beside the supervisor, counted from outside."""
-        return max(0, len(self._launched.processes()) - 1) if self._launched else 0
+        return max(0, len(await in_thread(self._launched.processes)) - 1) if self._launched else 0
 
     async def lose(self, why: str) -> None:
         """It is lost from now on, and what is left of it is ended at once; its record stays until the release."""
@@ -271,11 +272,6 @@ class HeldSandbox:
     async def _lose_with(self, link: Link) -> None:
         await link.wait_closed()
         await self.lose(self._ended_by_itself())
-
-
-async def _ended(launched: Launched) -> bool:
-    launched.kill()
-    return await launched.gone()
 
 
 def _name(ref: SandboxRef) -> str:

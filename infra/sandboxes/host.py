@@ -17,6 +17,7 @@ from infra.sandboxes.held import PATIENCE, HeldSandbox, Patience
 from infra.sandboxes.launching import Launcher
 from infra.sandboxes.making import Making
 from infra.sandboxes.records import Kept, folder_of, ref_of
+from infra.sandboxes.threads import in_thread
 from schemas.sandbox import (
     DriverName,
     SandboxDrain,
@@ -256,7 +257,8 @@ def _remains(
 
     async def end() -> bool:
         try:
-            return launcher.sweep({**identity, "folder": str(folder)})
+            known = {**identity, "folder": str(folder)}
+            return await in_thread(lambda: launcher.sweep(known))
         except Exception:  # whatever a damaged record leads to, the host starts
             log.exception("what is left of the sandbox in %s cannot be ended", folder)
             return False

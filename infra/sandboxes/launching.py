@@ -20,11 +20,8 @@ class Launched(Protocol):
     setup: dict[str, object]
 
     def processes(self) -> tuple[int, ...]:
-        """Host process ids of all that live in it, the supervisor included, found by looking from outside."""
-        ...
-
-    def kill(self) -> None:
-        """SIGKILL all of it, from outside. Again: nothing happens."""
+        """Host process ids of all that live in it, the supervisor included, found by looking from outside; in a
+        thread too."""
         ...
 
     def memory_kills(self) -> int:
@@ -32,9 +29,12 @@ class Launched(Protocol):
         tell. A command that SIGKILL ended while this grew ended ``out_of_memory``."""
         ...
 
-    async def gone(self) -> bool:
-        """Wait a few seconds for its last process to end, then remove what is left of it (control groups,
-        folders); whether nothing is left."""
+    def end(self) -> bool:
+        """SIGKILL all of it, from outside; wait a few seconds for its last process to end, then remove what is left
+        of it (control groups, folders); whether nothing is left. Again: tries again with what was left.
+
+        The host does it in a thread, and never twice at once.
+        """
         ...
 
 
@@ -58,7 +58,7 @@ class Launcher(Protocol):
         ...
 
     def sweep(self, identity: dict[str, object]) -> bool:
-        """End what an earlier host process left of a sandbox; whether nothing of it is left.
+        """End what an earlier host process left of a sandbox; whether nothing of it is left. In a thread too.
 
         ``folder`` in ``identity`` is always the sandbox's folder. The rest of it is missing where that process
         died while it launched the sandbox, or where the record cannot be read.

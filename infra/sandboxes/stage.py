@@ -7,13 +7,12 @@ made anew.
 import os
 import platform
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from infra.sandboxes import bwrap
+from infra.sandboxes import bwrap, compiled
 from infra.sandboxes.bwrap import INSIDE_ID, Room
 from infra.sandboxes.interpreter import INSIDE, SHOWN, Interpreter
 from infra.sandboxes.mounts import make_readable, private_place, show
@@ -46,12 +45,6 @@ COPIED = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d")
 
 FILTER = "filter"
 
-_SOURCE = Path(__file__).with_name("supervisor.py")
-_COMPILE = (
-    "import sys, py_compile as p; "
-    "p.compile(sys.argv[1], sys.argv[2], doraise=True, invalidation_mode=p.PycInvalidationMode.UNCHECKED_HASH)"
-)
-
 
 class Stage(NamedTuple):
     """What a sandbox is started from. ``user`` is the host's user that it runs as, ``None`` for our own, and
@@ -67,7 +60,7 @@ class Stage(NamedTuple):
     @property
     def supervisor(self) -> list[str]:
         """The command that runs it in the sandbox, without its descriptors: isolated, and without site packages."""
-        return [str(self.interpreter.program), "-I", "-S", str(SUPERVISOR / "supervisor.pyc")]
+        return [str(self.interpreter.program), "-I", "-S", str(SUPERVISOR / compiled.NAME)]
 
 
 class Place(NamedTuple):
@@ -107,8 +100,7 @@ def build(place: Place, interpreter: Interpreter) -> Stage:
     ``subprocess.CalledProcessError`` when it is none for the supervisor."""
     code = place.folder / f"supervisor-{interpreter.inside.name}"
     code.mkdir()
-    compiler = [str(interpreter.prefix / "bin" / "python3"), "-I", "-S", "-c", _COMPILE]
-    subprocess.run([*compiler, str(_SOURCE), str(code / "supervisor.pyc")], check=True, capture_output=True)
+    compiled.compile_supervisor(interpreter.prefix / "bin" / "python3", code)
     folders, links = bwrap.beside_usr()
     python, itself = _shown(place, interpreter)
     room = Room(

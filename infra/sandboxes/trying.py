@@ -30,8 +30,7 @@ def look_around(stage: Stage, groups: ControlGroups, folder: Path) -> dict[str, 
             line = told.readline()
     finally:
         sandbox.control.close()
-        sandbox.kill()
-        left = not sandbox.wait_gone()
+        left = not sandbox.end()
     if left:
         raise StartFailed("a sandbox that was killed did not go")
     if not line:

@@ -3,7 +3,6 @@
 For machines that cannot isolate. Episodes with it are marked, and tasks with hidden tests refuse it.
 """
 
-import asyncio
 import os
 import platform
 import shutil
@@ -12,14 +11,16 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
 
 from infra.local.processes import ProcessId, alive, identify
+from infra.sandboxes import compiled
+from infra.sandboxes.threads import in_thread
 from schemas.sandbox import DriverName, Enforced, SandboxOffer, SandboxOrder
-from tiltyard.errors import SandboxUnavailable
+from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
 
 __all__ = ["ENFORCED", "UnsafeLocalLauncher", "UnsafeLocalSandbox"]
 
@@ -29,7 +30,6 @@ ENFORCED: tuple[Enforced, ...] = ("cpu", "output")
 WORK, JOURNAL, LAST_WORDS = "work", "journal", "last-words"
 """In a sandbox's folder: its files, the supervisor's receipts, and what it says when it cannot go on."""
 
-SUPERVISOR = Path(__file__).with_name("supervisor.py")
 SEARCH_PATH = ":".join(dict.fromkeys((f"{sys.base_prefix}/bin", "/usr/local/bin", "/usr/bin", "/bin")))
 
 ROUNDS, PAUSE_S = 100, 0.02
@@ -50,17 +50,15 @@ class UnsafeLocalSandbox:
     def processes(self) -> tuple[int, ...]:
         return tuple(sorted(one.pid for one in _family(self._identity, self._folder)))
 
-    def kill(self) -> None:
-        _end(self._identity, self._folder)
-
     def memory_kills(self) -> int:
         return 0
 
-    async def gone(self) -> bool:
+    def end(self) -> bool:
+        _end(self._identity, self._folder)
         for _ in range(ROUNDS):
             if self.supervisor.poll() is not None and not self.processes():
                 return _remove(self._folder / WORK)
-            await asyncio.sleep(PAUSE_S)
+            time.sleep(PAUSE_S)
         return False
 
 
@@ -68,6 +66,9 @@ class UnsafeLocalLauncher:
     """Implements ``Launcher``."""
 
     driver: DriverName = "unsafe-local"
+
+    def __init__(self) -> None:
+        self._supervisor: bytes | None = None
 
     def offer(self) -> SandboxOffer:
         if platform.system() == "Linux":
@@ -84,6 +85,14 @@ class UnsafeLocalLauncher:
         offer = self.offer()
         if not offer.available:
             raise SandboxUnavailable(f"{offer.problem}; {offer.fix}")
+        return await in_thread(lambda: self._launched(folder))
+
+    def _launched(self, folder: Path) -> UnsafeLocalSandbox:
+        """Each has a copy of its own of the supervisor, compiled for the first one: nothing keeps it from it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        if self._supervisor is None:
+            self._supervisor = _compiled(folder)
+        (folder / compiled.NAME).write_bytes(self._supervisor)
         return _start(folder)
 
     def sweep(self, identity: dict[str, object]) -> bool:
@@ -95,26 +104,33 @@ class UnsafeLocalLauncher:
         return not _family(supervisor, folder) and _remove(folder / WORK)
 
 
+def _compiled(folder: Path) -> bytes:
+    try:
+        return compiled.compile_supervisor(Path(sys.executable), folder).read_bytes()
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise EnvironmentFailed(f"the supervisor was not compiled: {' '.join(said) or error}") from error
+
+
 def _start(folder: Path) -> UnsafeLocalSandbox:
-    folder.mkdir(parents=True, exist_ok=True)
     (folder / WORK).mkdir()
-    control, theirs = socket.socketpair()
-    with theirs, (folder / JOURNAL).open("ab+", buffering=0) as journal, (folder / LAST_WORDS).open("wb") as words:
+    with ExitStack() as undo, ExitStack() as ours:
+        control, theirs = map(undo.enter_context, socket.socketpair())
+        ours.enter_context(theirs)
+        journal = ours.enter_context((folder / JOURNAL).open("ab+", buffering=0))
+        words = ours.enter_context((folder / LAST_WORDS).open("wb"))
         passed = (theirs.fileno(), journal.fileno())
-        try:
-            supervisor = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(SUPERVISOR), *map(str, passed)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=words,
-                cwd=folder,
-                env={"PATH": SEARCH_PATH},
-                pass_fds=passed,
-                start_new_session=True,
-            )
-        except BaseException:
-            control.close()
-            raise
+        supervisor = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(folder / compiled.NAME), *map(str, passed)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=words,
+            cwd=folder,
+            env={"PATH": SEARCH_PATH},
+            pass_fds=passed,
+            start_new_session=True,
+        )
+        undo.pop_all()
     return UnsafeLocalSandbox(control, supervisor, folder)
 
 

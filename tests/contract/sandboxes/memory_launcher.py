@@ -2,7 +2,9 @@
 
 import asyncio
 import socket
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,8 @@ class MemoryLauncher:
 
     For tests: the supervisor never answers what is ``mute``, dies when asked what is in ``deadly``, and answers
     what is in ``says`` with that. ``stuck`` ones outlive a kill. ``problem`` makes it unavailable, ``open`` is
-    raised by an offer, ``crash`` in the middle of a launch. ``trials`` counts the offers.
+    raised by an offer, ``crash`` in the middle of a launch. ``trials`` counts the offers. Ends and sweeps call
+    ``while_ending`` in the host's thread; ``at_once`` is how many of them there were at once at most.
     """
 
     driver: DriverName = "bubblewrap"
@@ -43,6 +46,8 @@ class MemoryLauncher:
         self.open: Exception | None = None
         self.crash: Exception | None = None
         self.trials = 0
+        self.while_ending: Callable[[], object] = lambda: None
+        self.at_once = self._ending = 0
 
     def offer(self) -> SandboxOffer:
         self.trials += 1
@@ -64,8 +69,22 @@ class MemoryLauncher:
 
     def sweep(self, identity: dict[str, object]) -> bool:
         self.swept.append(identity)
+        with self.ending():
+            return self.removed(str(identity["folder"]))
+
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        self._ending += 1
+        self.at_once = max(self.at_once, self._ending)
+        try:
+            self.while_ending()
+            yield
+        finally:
+            self._ending -= 1
+
+    def removed(self, folder: str) -> bool:
         if not self.stuck:
-            self.places.discard(str(identity["folder"]))
+            self.places.discard(folder)
         return not self.stuck
 
 
@@ -81,27 +100,31 @@ class MemoryLaunched:
         self._launcher, self._order, self._folder = launcher, order, folder
         self._box = MemorySandboxes()
         self.killed = self._begun = False
-        self._serving = asyncio.create_task(self._serve())
+        self._serving, self._loops = asyncio.create_task(self._serve()), threading.get_ident()
 
     def processes(self) -> tuple[int, ...]:
         return () if self.killed else tuple(range(1, 2 + self.strangers))
 
-    def kill(self) -> None:
+    def end(self) -> bool:
+        """In a thread of the host's; the supervisor is a task of its loop."""
+        assert threading.get_ident() != self._loops, "all sandboxes wait while one is ended"
+        with self._launcher.ending():
+            return asyncio.run_coroutine_threadsafe(self._end(), self._serving.get_loop()).result()
+
+    async def _end(self) -> bool:
         self.killed = True
-        self._serving.cancel()
-        if not self._begun:
-            self._inside.close()
+        self.die()
+        await asyncio.wait([self._serving])
+        return self._launcher.removed(str(self._folder))
 
     def die(self) -> None:
         """The supervisor is killed, by nobody that the host knows of."""
         self._serving.cancel()
+        if not self._begun:
+            self._inside.close()
 
     def memory_kills(self) -> int:
         return self.memory
-
-    async def gone(self) -> bool:
-        await asyncio.wait([self._serving])
-        return self._launcher.sweep({"folder": str(self._folder)})
 
     async def _serve(self) -> None:
         self._begun = True

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import shutil
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -219,7 +220,7 @@ async def test_a_supervisor_that_dies_loses_its_sandbox_and_what_was_in_flight(y
     asked = asyncio.create_task(host.call(ref, SLEEP))
     while "call" not in yard.last.asked:
         await asyncio.sleep(0)
-    yard.last.kill()
+    yard.last.die()
     with pytest.raises(SandboxLost):
         await asked
     while yard.launcher.places:
@@ -411,6 +412,64 @@ async def test_two_releases_at_once_give_back_one_slot(yard: Yard) -> None:
     waiting.cancel()
 
 
+class Slow:
+    """Ends and sweeps of a driver that wait until the test has done something else meanwhile."""
+
+    def __init__(self, launcher: MemoryLauncher) -> None:
+        self._begun, self._enough = threading.Event(), threading.Event()
+        self.alone = False
+        launcher.while_ending = self._wait
+
+    def _wait(self) -> None:
+        self._begun.set()
+        self.alone = not self._enough.wait(10)
+        assert not self.alone, "nothing else is done while a sandbox is ended"
+
+    async def begun(self) -> None:
+        assert await asyncio.to_thread(self._begun.wait, 10)
+
+    def enough(self) -> None:
+        self._enough.set()
+
+
+async def test_others_are_served_while_one_is_ended(yard: Yard) -> None:
+    host = await yard.start()
+    ref = await host.provision(order())
+    slow = Slow(yard.launcher)
+    releasing = asyncio.create_task(host.release(ref))
+    await slow.begun()
+    other = await host.provision(order("other"))
+    assert (await host.call(other, TRUE)).exec is not None
+    slow.enough()
+    await releasing
+
+
+async def test_others_are_served_while_what_an_earlier_host_left_is_ended(yard: Yard) -> None:
+    await (await yard.start()).provision(order())
+    slow = Slow(yard.launcher)
+    starting = asyncio.create_task(yard.start())
+    await slow.begun()
+    slow.enough()
+    assert await states(await starting) == {"one/1": "lost"}
+    assert not slow.alone
+
+
+async def test_a_sandbox_is_ended_by_one_at_a_time(yard: Yard) -> None:
+    """Who ends it because its supervisor is gone is told to stop by a release, and has begun."""
+    host = await yard.start(slots=1)
+    ref = await host.provision(order())
+    slow = Slow(yard.launcher)
+    yard.last.die()
+    await slow.begun()
+    releasing = asyncio.create_task(host.release(ref))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not releasing.done()
+    slow.enough()
+    await releasing
+    assert yard.launcher.at_once == 1
+
+
 async def test_what_outlives_a_kill_keeps_its_slot(yard: Yard, caplog: pytest.LogCaptureFixture) -> None:
     host = await yard.start(slots=1)
     ref = await host.provision(order())
@@ -462,7 +521,7 @@ async def test_a_loss_for_want_of_memory_is_told_as_one_and_stays_one(
     ref = await host.provision(order())
     with caplog.at_level(logging.WARNING):
         await killed_for_memory(yard, host, ref, kills)
-        while yard.launcher.places:
+        while counts(yard.folder) != {"lost": 1}:
             await asyncio.sleep(0)
     assert ("ended 2 processes in it for want of memory" in caplog.text) == (kills > 0)
     for one in (host, await yard.start()):
@@ -540,7 +599,7 @@ async def test_a_host_that_was_killed_in_the_middle_of_a_launch_leaves_nothing(y
     later = await yard.start()
     assert (await states(later), yard.launcher.places, list(yard.folder.iterdir())) == ({}, set(), [])
     assert (await later.provision(order())).incarnation == 1, "nobody has seen it"
-    yard.launcher.launched[0].kill()
+    yard.launcher.launched[0].die()
     await asyncio.wait([making])
 
 
@@ -585,7 +644,7 @@ async def test_many_at_once_keep_to_the_slots_and_leave_nothing(yard: Yard) -> N
             task.cancel()
         await asyncio.wait([task])
         if number % 3 == 0 and not task.cancelled() and task.exception() is None:
-            yard.launcher.launched[-1].kill()
+            yard.launcher.launched[-1].die()
         await host.release(ref)
 
     await asyncio.gather(*(episode(number) for number in range(70)))

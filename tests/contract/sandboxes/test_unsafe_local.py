@@ -31,8 +31,7 @@ async def launched(folder: Path) -> AsyncIterator[tuple[UnsafeLocalSandbox, Supe
         yield sandbox, den
     finally:
         link.close()
-        sandbox.kill()
-        assert await sandbox.gone()
+        assert await asyncio.to_thread(sandbox.end)
 
 
 async def test_an_offer_says_what_holds() -> None:
@@ -49,14 +48,26 @@ async def test_commands_have_a_folder_and_a_python(tmp_path: Path) -> None:
     assert not den.work.exists()
 
 
+async def test_its_supervisor_is_compiled_and_its_own(tmp_path: Path) -> None:
+    launcher = UnsafeLocalLauncher()
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        sandbox = await launcher.launch(ORDER, folder)
+        try:
+            assert str(folder / "supervisor.pyc") in psutil.Process(sandbox.supervisor.pid).cmdline()
+        finally:
+            sandbox.control.close()
+            assert await asyncio.to_thread(sandbox.end)
+    first, second = (tmp_path / name / "supervisor.pyc" for name in ("first", "second"))
+    assert (first.read_bytes(), first.samefile(second)) == (second.read_bytes(), False)
+
+
 async def test_what_lives_in_it_is_found_from_outside(tmp_path: Path) -> None:
     async with launched(tmp_path / "box") as (sandbox, den):
         assert sandbox.processes() == (den.process.pid,)
         await daemon(den, "deaf")
         assert len(sandbox.processes()) == 2
-        sandbox.kill()
-        sandbox.kill()
-        assert await sandbox.gone()
+        for _ in range(2):
+            assert await asyncio.to_thread(sandbox.end)
         assert sandbox.processes() == ()
 
 
@@ -70,16 +81,14 @@ async def test_what_outlives_a_killed_supervisor_is_found_and_ended(tmp_path: Pa
         await asyncio.wait([asked])
         assert isinstance(asked.exception(), SandboxLost)
         assert len(sandbox.processes()) >= 2
-        sandbox.kill()
-        assert await sandbox.gone()
+        assert await asyncio.to_thread(sandbox.end)
 
 
 async def test_what_forks_all_the_time_is_killed_from_outside(tmp_path: Path) -> None:
     async with launched(tmp_path / "box") as (sandbox, den):
         await runner(den)
         group = int((den.work / "on").read_text())
-        sandbox.kill()
-        assert await sandbox.gone()
+        assert await asyncio.to_thread(sandbox.end)
         assert [pid for pid in psutil.pids() if _group(pid) == group and alive(pid)] == []
 
 
