@@ -83,16 +83,16 @@ def begin(
         return Begun(program, control, told, waits, release, group, folder, mounted, undo.pop_all())
 
 
-def finish(begun: Begun) -> BoxedSandbox:
+def finish(begun: Begun, within_s: float = START_S) -> BoxedSandbox:
     """Wait for the namespaces, put the first process into the control groups and let it go on.
 
-    Raises ``StartFailed`` and ``OSError``; nothing is left of it then.
+    Raises ``StartFailed`` and ``OSError``, of which ``TimeoutError`` is one; nothing is left of it then.
     """
     with begun.unless_finished as undo:
-        first = int(_read_status(begun)["child-pid"])
+        first = int(_read_status(begun, within_s)["child-pid"])
         begun.group.join(first)
         begun.release.write(b"1")
-        _await_taken(begun)
+        _await_taken(begun, within_s)
         sandbox = BoxedSandbox(begun.control, begun.folder, begun.program, first, begun.group)
         undo.pop_all()
     for pipe in (begun.told, begun.waits, begun.release):
@@ -130,13 +130,15 @@ def _spawn(
         )
 
 
-def _read_status(begun: Begun) -> dict[str, Any]:
+def _read_status(begun: Begun, within_s: float) -> dict[str, Any]:
     """What bwrap tells of the namespaces that it has made, in one line."""
     line = b""
-    until = time.monotonic() + START_S
+    until = time.monotonic() + within_s
     while not line.endswith(b"\n"):
         ready, _, _ = select.select([begun.told], [], [], max(0.0, until - time.monotonic()))
-        part = begun.told.read(4096) if ready else b""
+        if not ready:
+            raise TimeoutError(f"bwrap has not made the namespaces within {within_s:g} s")
+        part = begun.told.read(4096)
         if not part:
             _end(begun.program)
             raise StartFailed(last_words(begun.folder) or "bwrap did not make the namespaces, and said nothing")
@@ -145,11 +147,13 @@ def _read_status(begun: Begun) -> dict[str, Any]:
     return about
 
 
-def _await_taken(begun: Begun) -> None:
+def _await_taken(begun: Begun, within_s: float) -> None:
     """Wait until bwrap has taken what lets it go on: by then it has mounted everything."""
-    until = time.monotonic() + START_S
+    until = time.monotonic() + within_s
     while struct.unpack("i", fcntl.ioctl(begun.waits, termios.FIONREAD, bytes(4)))[0]:
-        if begun.program.poll() is not None or time.monotonic() > until:
+        if time.monotonic() > until:
+            raise TimeoutError(f"bwrap has not mounted everything within {within_s:g} s")
+        if begun.program.poll() is not None:
             raise StartFailed(last_words(begun.folder) or "bwrap did not mount everything, and said nothing")
         time.sleep(0.001)
 

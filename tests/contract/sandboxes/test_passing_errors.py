@@ -3,18 +3,22 @@
 import errno
 import os
 import resource
+import signal
+import socket
+import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from io import FileIO
 from pathlib import Path
 
 import pytest
 
 from infra.sandboxes.bubblewrap import BubblewrapLauncher
-from infra.sandboxes.cgroups import find_groups
+from infra.sandboxes.cgroups import Group, find_groups
 from infra.sandboxes.host import SandboxHost
 from infra.sandboxes.launching import Launched, Launcher
 from infra.sandboxes.passing import PASSING, may_pass
-from infra.sandboxes.starting import StartFailed
+from infra.sandboxes.starting import Begun, StartFailed, finish
 from infra.sandboxes.unsafe_local import UnsafeLocalLauncher
 from schemas.sandbox import SandboxOffer, SandboxOrder
 from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
@@ -96,6 +100,25 @@ async def test_a_trial_of_bubblewrap_is_made_again(
         assert launcher.offer() == bubblewrap.offer(), "it is not what it would have been"
     finally:
         launcher.close()
+
+
+@pytest.mark.parametrize("told", [b"", b'{"child-pid": %d}\n' % os.getpid()], ids=["namespaces", "mounts"])
+def test_a_program_that_hangs_may_do_better_another_time(tmp_path: Path, told: bytes) -> None:
+    with ExitStack() as undo:
+        (reads, tells), (waits, release) = os.pipe(), os.pipe()
+        inner = [undo.enter_context(FileIO(fd, mode)) for fd, mode in ((reads, "r"), (waits, "r"), (release, "w"))]
+        undo.callback(os.close, tells)
+        os.write(tells, told)
+        hangs = undo.enter_context(subprocess.Popen(["sleep", "1000"]))
+        control, theirs = map(undo.enter_context, socket.socketpair())
+        undo.enter_context(theirs)
+        nothing = ExitStack()
+        nothing.callback(hangs.kill)
+        begun = Begun(hangs, control, inner[0], inner[1], inner[2], Group(()), tmp_path, None, nothing)
+        with pytest.raises(TimeoutError) as raised:
+            finish(begun, within_s=0.01)
+        assert may_pass(raised.value)
+        assert hangs.wait(30) == -signal.SIGKILL
 
 
 def test_want_of_something_is_no_reason_to_do_without_control_groups() -> None:
