@@ -8,7 +8,7 @@ import json
 import struct
 from typing import Any
 
-from infra.sandboxes.supervisor import MAX_JSON_BYTES, MAX_TAIL_BYTES
+from infra.sandboxes.supervisor.limits import MAX_JSON_BYTES, MAX_TAIL_BYTES
 from tiltyard.errors import BadInput
 
 HEAD = struct.Struct(">II")

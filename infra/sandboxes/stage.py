@@ -25,9 +25,6 @@ HOST_ID = 1_900_000_000
 """User and group of the host that root's sandboxes run as. Nobody has it: it is far above those that systems give
 out, and owns nothing. In a container that does not have it, the last one that it has."""
 
-SUPERVISOR = Path("/opt/supervisor")
-"""Where the supervisor is seen in a sandbox."""
-
 CODE = Path(__file__).resolve().parents[2]
 """Where Tiltyard itself is: never seen in a sandbox."""
 
@@ -60,7 +57,7 @@ class Stage(NamedTuple):
     @property
     def supervisor(self) -> list[str]:
         """The command that runs it in the sandbox, without its descriptors: isolated, and without site packages."""
-        return [str(self.interpreter.program), "-I", "-S", str(SUPERVISOR / compiled.NAME)]
+        return [str(self.interpreter.program), "-I", "-S", str(compiled.PLACE / compiled.NAME)]
 
 
 class Place(NamedTuple):
@@ -96,15 +93,15 @@ def prepare(folder: Path) -> Place:
 
 
 def build(place: Place, interpreter: Interpreter) -> Stage:
-    """The stage with one interpreter, and the supervisor compiled by it. Raises ``OSError``, and
-    ``subprocess.CalledProcessError`` when it is none for the supervisor."""
+    """The stage with one interpreter, and the supervisor compiled by it. Raises ``OSError``, and ``NotCompiled``
+    when it is none for the supervisor."""
     code = place.folder / f"supervisor-{interpreter.inside.name}"
     code.mkdir()
     compiled.compile_supervisor(interpreter.prefix / "bin" / "python3", code)
     folders, links = bwrap.beside_usr()
     python, itself = _shown(place, interpreter)
     room = Room(
-        shown=[(SHOWN, SHOWN), *folders, (place.folder / "etc", Path("/etc")), *python, (code, SUPERVISOR)],
+        shown=[(SHOWN, SHOWN), *folders, (place.folder / "etc", Path("/etc")), *python, (code, compiled.PLACE)],
         hidden=hidden(interpreter),
         links=[*links, *itself],
         writable=(),

@@ -107,9 +107,8 @@ class UnsafeLocalLauncher:
 def _compiled(folder: Path) -> bytes:
     try:
         return compiled.compile_supervisor(Path(sys.executable), folder).read_bytes()
-    except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise EnvironmentFailed(f"the supervisor was not compiled: {' '.join(said) or error}") from error
+    except compiled.NotCompiled as error:
+        raise EnvironmentFailed(str(error)) from error
 
 
 def _start(folder: Path) -> UnsafeLocalSandbox:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from infra.sandboxes import supervisor
+from infra.sandboxes.joined import joined
 from infra.sandboxes.link import Link
 from schemas.base import digest_of
 from schemas.sandbox import (
@@ -27,7 +27,8 @@ from tiltyard.errors import SandboxLost
 
 __all__ = ["NO_LISTENER", "SOURCE", "Supervised", "changed", "spawn", "started", "supervised"]
 
-SOURCE = Path(supervisor.__file__)
+SOURCE = joined()
+"""The supervisor as it is put into a sandbox."""
 
 NO_LISTENER = ("SECCOMP_CALL[machine], flags, exec_filter(machine))", "SECCOMP_CALL[machine], 0, b'')")
 """A change to the supervisor: as on a machine that does not tell of execs."""
@@ -105,18 +106,20 @@ def _json(value: Any) -> Any:
 
 def changed(old: str, new: str, folder: Path) -> Path:
     """A supervisor whose source differs in one place, which has to be there."""
-    source = SOURCE.read_text()
-    assert source.count(old) == 1, f"{source.count(old)} times in the supervisor: {old!r}"
+    assert SOURCE.count(old) == 1, f"{SOURCE.count(old)} times in the supervisor: {old!r}"
     copy = folder / "supervisor.py"
-    copy.write_text(source.replace(old, new))
+    copy.write_text(SOURCE.replace(old, new))
     return copy
 
 
 def spawn(
-    folder: Path, program: Path = SOURCE, before: tuple[str, ...] = ()
+    folder: Path, program: Path | None = None, before: tuple[str, ...] = ()
 ) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
-    """A supervisor that waits for its first frame, and the socket that it is asked through. ``before`` is a command
-    that becomes it."""
+    """A supervisor that waits for its first frame, and the socket that it is asked through. ``program`` is a
+    changed one, and ``before`` a command that becomes it."""
+    if program is None:
+        program = folder / "supervisor.py"
+        program.write_text(SOURCE)
     (folder / "work").mkdir(exist_ok=True)
     ours, theirs = socket.socketpair()
     journal = os.open(folder / "journal", os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
@@ -132,7 +135,9 @@ def spawn(
 
 
 @asynccontextmanager
-async def started(folder: Path, program: Path = SOURCE, before: tuple[str, ...] = ()) -> AsyncIterator[Supervised]:
+async def started(
+    folder: Path, program: Path | None = None, before: tuple[str, ...] = ()
+) -> AsyncIterator[Supervised]:
     """A supervisor that waits for its first frame."""
     ours, process = spawn(folder, program, before)
     link = await Link.over(ours, lambda: SandboxLost("the supervisor has ended"))
@@ -146,7 +151,7 @@ async def started(folder: Path, program: Path = SOURCE, before: tuple[str, ...] 
 
 @asynccontextmanager
 async def supervised(
-    folder: Path, program: Path = SOURCE, before: tuple[str, ...] = (), **setup: Any
+    folder: Path, program: Path | None = None, before: tuple[str, ...] = (), **setup: Any
 ) -> AsyncIterator[Supervised]:
     """A supervisor that is set up."""
     async with started(folder, program, before) as den:

@@ -15,7 +15,7 @@ import pytest
 from infra.sandboxes.client import HostClient
 from infra.sandboxes.frames import frame_of, read_frame
 from infra.sandboxes.serve import serving
-from infra.sandboxes.supervisor import MAX_JSON_BYTES, MAX_TAIL_BYTES
+from infra.sandboxes.supervisor.limits import MAX_JSON_BYTES, MAX_TAIL_BYTES
 from infra.sandboxes.wire import METHODS
 from schemas.sandbox import ExecRequest, FileEntry, SandboxDrain, SandboxOrder, SandboxRef, Snapshot
 from tests.contract.sandboxes.test_sandbox_host import SLEEP, TRUE, order

@@ -204,8 +204,8 @@ async def test_a_supervisor_that_does_worse_is_caught(check: Any, old: str, new:
 
 async def test_a_supervisor_that_waits_for_the_end_of_output_is_caught(tmp_path: Path) -> None:
     """It would never come."""
-    old = '            self.on_output(operation, fd, int.from_bytes(waiting, "little") or 1)\n'
-    waits = "os.set_blocking(fd, True)\n            while self.loop.has(fd): self.on_output(operation, fd)"
+    old = '            self.on_output(fd, int.from_bytes(waiting, "little") or 1)\n'
+    waits = "os.set_blocking(fd, True)\n            while loop.has(fd): self.on_output(fd)"
     new = f"            {waits}\n"
     async with supervised(tmp_path, changed(old, new, tmp_path)) as den:
         asked = asyncio.create_task(den.sh("echo said; echo > on; sleep 1000 & exit 4"))

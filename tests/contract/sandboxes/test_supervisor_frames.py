@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from infra.sandboxes import supervisor
 from infra.sandboxes.frames import HEAD, frame_of
+from infra.sandboxes.supervisor.limits import MAX_JSON_BYTES, MAX_TAIL_BYTES
 from schemas.base import sha256
 from schemas.sandbox import ExecRequest, SandboxLimits
 from tests.contract.sandboxes.supervised import Supervised, changed, spawn, started, supervised
@@ -149,7 +149,7 @@ def test_frames_come_in_any_pieces(tmp_path: Path) -> None:
         assert [reply(control)["id"] for _ in range(20)] == list(range(20))
 
 
-@pytest.mark.parametrize("too_large", [(supervisor.MAX_JSON_BYTES + 1, 0), (2, supervisor.MAX_TAIL_BYTES + 1)])
+@pytest.mark.parametrize("too_large", [(MAX_JSON_BYTES + 1, 0), (2, MAX_TAIL_BYTES + 1)])
 def test_a_frame_that_is_too_large_is_the_end(too_large: tuple[int, int], tmp_path: Path) -> None:
     """What follows would be out of step."""
     with raw(tmp_path) as control:

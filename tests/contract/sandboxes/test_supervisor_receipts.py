@@ -108,18 +108,16 @@ async def test_what_is_released_too_early_is_caught(tmp_path: Path) -> None:
     program = changed(*NO_LISTENER, tmp_path)
     source = program.read_text().replace("if os.read(gate, 1) !=", "if b'!' !=")
     program.write_text(
-        source.replace("        leader = look(pid)\n", "        time.sleep(1); leader = look(pid)\n")
+        source.replace("        leader = look(self.pid)\n", "        time.sleep(1); leader = look(self.pid)\n")
     )
     async with supervised(tmp_path, program) as den:
         with pytest.raises(AssertionError):
             await it_has_started_on_paper_before_it_starts(den)
 
 
-LEARN = "operation = self.operations.get(op_id)\n"
-STARTED = (
-    '        self.journal.write("started", op=operation.op_id, pid=pid, starttime=leader.start if leader else 0)\n'
-)
-REFUSED = '            self.journal.write("refused", op=op_id, digest=digest)\n'
+LEARN = "operation = self.known.get(op_id)\n"
+STARTED = "        self.operation.start(pid=self.pid, starttime=leader.start if leader else 0)\n"
+REFUSED = '            self.sandbox.journal.write("refused", op=op_id, digest=digest)\n'
 
 
 @pytest.mark.parametrize(

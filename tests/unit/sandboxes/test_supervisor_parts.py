@@ -1,18 +1,18 @@
 """Parts of the supervisor that need no process: what is kept of an output, paths, JSON, its filter."""
 
-import ast
 import json
 import os
 import struct
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.sandboxes import supervisor
-from infra.sandboxes.supervisor import Capture, Refused, exec_filter, parts_of
+from infra.sandboxes.supervisor.execs import ALLOW, EQUAL, EXECS, LOAD, NOTIFY, RETURN, exec_filter
+from infra.sandboxes.supervisor.files import parts_of
+from infra.sandboxes.supervisor.messages import Refused, dumps, loads
+from infra.sandboxes.supervisor.output import Capture
 from schemas.sandbox import work_path
 
 NAMES = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -64,19 +64,15 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_its_json_is_that_of_everybody(value: Any) -> None:
-    text = supervisor.dumps(value)
+    text = dumps(value)
     assert json.loads(text) == value
-    assert supervisor.loads(json.dumps(value)) == supervisor.loads(text) == value
+    assert loads(json.dumps(value)) == loads(text) == value
 
 
 @pytest.mark.parametrize("text", ["", " ", "{", "nul", "[1,]", "NaN", "[Infinity]", "1 2", '{"a":1} ', '"\\x"'])
 def test_what_is_no_json_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"JSON|Expecting|Invalid"):
-        supervisor.loads(text)
-
-
-def test_its_syntax_is_that_of_the_oldest_python_of_an_image() -> None:
-    ast.parse(Path(supervisor.__file__).read_text(), feature_version=(3, 9))
+        loads(text)
 
 
 def verdict(program: bytes, architecture: int, number: int) -> int:
@@ -86,31 +82,29 @@ def verdict(program: bytes, architecture: int, number: int) -> int:
     while True:
         code, when_true, when_false, operand = struct.unpack_from("<HBBI", program, 8 * at)
         at += 1
-        if code == supervisor.LOAD:
+        if code == LOAD:
             (loaded,) = struct.unpack_from("<I", data, operand)
-        elif code == supervisor.EQUAL:
+        elif code == EQUAL:
             at += when_true if loaded == operand else when_false
         else:
-            assert code == supervisor.RETURN
+            assert code == RETURN
             return int(operand)
 
 
-@pytest.mark.parametrize("machine", sorted(supervisor.EXECS))
+@pytest.mark.parametrize("machine", sorted(EXECS))
 def test_the_filter_tells_of_execs_and_allows_everything(machine: str) -> None:
     program = exec_filter(machine)
-    for architecture, (execs, _) in supervisor.EXECS[machine].items():
-        told = {
-            number for number in [*range(600), *execs] if verdict(program, architecture, number) != supervisor.ALLOW
-        }
+    for architecture, (execs, _) in EXECS[machine].items():
+        told = {number for number in [*range(600), *execs] if verdict(program, architecture, number) != ALLOW}
         assert told == set(execs)
-        assert {verdict(program, architecture, number) for number in execs} == {supervisor.NOTIFY}
-    assert verdict(program, 0x1234, 59) == supervisor.ALLOW
+        assert {verdict(program, architecture, number) for number in execs} == {NOTIFY}
+    assert verdict(program, 0x1234, 59) == ALLOW
 
 
 def test_the_filter_knows_this_machine() -> None:
     """The numbers are those of the kernel's headers, where they can be looked up."""
     machine = os.uname().machine
-    if machine not in supervisor.EXECS:
+    if machine not in EXECS:
         pytest.skip(f"programs are not told of on {machine}")
-    native = next(iter(supervisor.EXECS[machine].values()))
+    native = next(iter(EXECS[machine].values()))
     assert native == {"x86_64": ((59, 322, 0x40000208), 8), "aarch64": ((221, 281), 8)}[machine]

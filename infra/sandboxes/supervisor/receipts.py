@@ -1,0 +1,102 @@
+"""Receipts: what each operation has done, written down before anybody is told of it."""
+
+from __future__ import annotations
+
+import os
+
+from infra.sandboxes.supervisor.files import write_all
+from infra.sandboxes.supervisor.messages import dumps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class Journal:
+    """Every operation's receipts, a JSON object a line, written before anybody is told of what they say.
+
+    The death of a process loses nothing that was written, and the death of the machine takes the sandbox with it:
+    there is no need to wait for the disk, unless the sandbox's files outlive the machine (``sync``).
+    Recorded replies are kept here and not in memory, which is the sandbox's own.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self.fd, self.end, self.sync = fd, os.fstat(fd).st_size, False
+
+    def write(self, did: str, **fields: Any) -> None:
+        self._append(dumps({"did": did, **fields}).encode("ascii"))
+
+    def write_reply(self, op_id: str, reply: bytes) -> tuple[int, int]:
+        """Record that an operation has ended. Where its reply is."""
+        before = dumps({"did": "ended", "op": op_id})[:-1].encode("ascii") + b',"reply":'
+        start = self.end + len(before)
+        self._append(before + reply + b"}")
+        return start, len(reply)
+
+    def _append(self, line: bytes) -> None:
+        try:
+            write_all(self.fd, line + b"\n")
+            if self.sync:
+                os.fdatasync(self.fd)
+        except OSError as error:
+            raise JournalLost(f"the journal cannot be written: {error}") from error
+        self.end += len(line) + 1
+
+    def read(self, where: tuple[int, int]) -> bytes:
+        start, length = where
+        reply = os.pread(self.fd, length, start)
+        if len(reply) != length:
+            raise JournalLost("a recorded reply is not in the journal any more")
+        return reply
+
+
+class JournalLost(Exception):
+    """Without a journal no promise can be kept: the supervisor ends, and the sandbox is lost."""
+
+
+class Operation:
+    """One operation from its acceptance on, and its receipts. ``askers`` are requests that wait for its end."""
+
+    __slots__ = (
+        "argv", "askers", "digest", "do", "ended", "exit_code", "in_flight", "journal", "op_id", "path", "reply",
+        "signal", "started", "tell",
+    )  # fmt: skip
+
+    def __init__(
+        self, request: dict[str, Any], digest: str, journal: Journal, tell: Callable[[int, bytes], None]
+    ) -> None:
+        self.op_id, self.do, self.digest = request["op_id"], request["do"], digest
+        self.journal, self.tell = journal, tell
+        self.argv: list[str] = request.get("argv", [])
+        self.path: str = request.get("path", "")
+        self.askers: list[int] = []
+        self.started = self.ended = self.in_flight = False
+        self.exit_code: int | None = None
+        self.signal = ""
+        self.reply = (0, 0)
+
+    def accept(self) -> None:
+        self.journal.write("accepted", op=self.op_id, digest=self.digest)
+
+    def start(self, **process: int) -> None:
+        """It takes effect from here on, and not before."""
+        self.started = True
+        self.journal.write("started", op=self.op_id, **process)
+
+    def end(self, outcome: dict[str, Any]) -> None:
+        """Record how it ended, then tell those who wait."""
+        reply = dumps({"op_id": self.op_id, **outcome}).encode("ascii")
+        self.reply = self.journal.write_reply(self.op_id, reply)
+        self.ended = True
+        for number in self.askers:
+            self.tell(number, reply)
+        self.askers.clear()
+
+    def facts(self) -> dict[str, Any]:
+        """As ``schemas.sandbox.CommandRecord``."""
+        return {
+            "op_id": self.op_id, "do": self.do, "argv": self.argv, "path": self.path,
+            "request_digest": self.digest, "started": self.started,
+            "ended": self.ended and not self.in_flight, "exit_code": self.exit_code, "signal": self.signal,
+        }  # fmt: skip

@@ -1,0 +1,136 @@
+"""Requests: each is read, answered, and refused where it is none."""
+
+from __future__ import annotations
+
+import gc
+
+from infra.sandboxes.supervisor.control import Control, HungUp
+from infra.sandboxes.supervisor.copying import Copy
+from infra.sandboxes.supervisor.draining import Drain, end_at_once
+from infra.sandboxes.supervisor.limits import MAX_COPIED_BYTES
+from infra.sandboxes.supervisor.loop import Again
+from infra.sandboxes.supervisor.messages import Failure, bad, dumps, loads
+from infra.sandboxes.supervisor.operations import Operations
+from infra.sandboxes.supervisor.receipts import JournalLost
+from infra.sandboxes.supervisor.sandbox import Sandbox
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class Supervisor:
+    """Answers requests, until the other side hangs up."""
+
+    def __init__(self, control: int, journal: int, proc: int | None = None) -> None:
+        self.sandbox = Sandbox(journal, proc)
+        self.operations = Operations(self.sandbox, self.reply)
+        self.draining = Drain(self.operations, self.reply)
+        self.requests: dict[str, Callable[[int, dict[str, Any]], dict[str, Any] | bytes | None]] = {
+            "ping": self.ping,
+            "setup": self.setup,
+            "call": self.operations.call,
+            "snapshot": self.snapshot,
+            "settle": self.settle,
+            "seal": self.operations.seal,
+            "drain": self.draining.drain,
+            "facts": self.facts,
+        }
+        self.control = Control(control, self.sandbox.loop, self.handle)
+        gc.freeze()  # a collection that touches everything would copy everything that a child still shares
+
+    def run(self) -> None:
+        """Serve until the other side hangs up; then end everything here."""
+        try:
+            while True:
+                self.sandbox.loop.turn()
+        except (HungUp, JournalLost):
+            pass
+        finally:
+            end_at_once(self.sandbox)
+
+    def handle(self, body: bytes, tail: bytes) -> None:
+        number = 0
+        try:
+            request = loads(body.decode("utf-8"))
+            if not isinstance(request, dict) or not isinstance(request.get("id"), int):
+                raise bad("a request is an object with an id")
+            number = request["id"]
+            request["tail"] = tail
+            answer = self.answer(number, request)
+        except Failure as failure:
+            self.refuse(number, failure)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, OSError) as error:
+            self.refuse(number, bad(f"a request that cannot be read: {type(error).__name__}: {error}"[:500]))
+        else:
+            if answer is not None:
+                self.reply(number, answer)
+
+    def reply(self, number: int, answer: dict[str, Any] | bytes, tail: list[bytes] | None = None) -> None:
+        said = answer if isinstance(answer, bytes) else dumps(answer).encode("ascii")
+        self.control.send([f'{{"id":{number},"ok":'.encode("ascii"), said, b"}"], tail or [])
+
+    def refuse(self, number: int, failure: Failure) -> None:
+        self.control.send([dumps({"id": number, "error": failure.said}).encode("ascii")], [])
+
+    def answer(self, number: int, request: dict[str, Any]) -> dict[str, Any] | bytes | None:
+        """The answer, or ``None`` when it comes later."""
+        do = request.get("do")
+        if do not in self.requests:
+            raise bad(f"there is no request {do!r}"[:100], "do")
+        if not self.sandbox.is_set_up and do not in ("setup", "ping"):
+            raise bad("has not been set up", "sandbox", "send setup first")
+        return self.requests[do](number, request)
+
+    def ping(self, number: int, request: dict[str, Any]) -> dict[str, Any]:
+        return {}
+
+    def setup(self, number: int, request: dict[str, Any]) -> dict[str, Any]:
+        self.sandbox.set_up(request)
+        return {}
+
+    def snapshot(self, number: int, request: dict[str, Any]) -> None:
+        """All files, while everything is frozen."""
+        sandbox = self.sandbox
+        copy = Copy(
+            dict(request.get("known", {})),
+            min(sandbox.limits["disk_bytes"], MAX_COPIED_BYTES),
+            self.draining.report is not None,
+        )
+        stopped = sandbox.reach.freeze(sandbox.programs.on_all_execs)
+        try:
+            with sandbox.agent:
+                copy.walk(sandbox.work)
+        finally:
+            sandbox.reach.thaw(stopped)
+        self.reply(number, *copy.reply())
+
+    def settle(self, number: int, request: dict[str, Any]) -> None:
+        """Tell when nobody is left, or that somebody is after ``limit_s``."""
+        again = Again(float(request["limit_s"]))
+        reach, programs = self.sandbox.reach, self.sandbox.programs
+
+        def see() -> None:
+            nobody = reach.nobody()
+            if programs.fd < 0:
+                programs.look_around(reach.others())
+            if nobody or again.over:
+                self.reply(number, {"empty": nobody})
+            else:
+                self.sandbox.loop.after(again.next_s(), see)
+
+        see()
+
+    def facts(self, number: int, request: dict[str, Any]) -> dict[str, Any]:
+        if self.draining.report is None:
+            raise bad("it is not drained", "sandbox", "drain it first")
+        programs = self.sandbox.programs
+        return {
+            "environment": self.sandbox.environment,
+            "commands": [operation.facts() for operation in self.operations.known.values()],
+            "processes": [record for record in programs.records if record is not None],
+            "processes_not_kept": programs.not_kept,
+            "watched": "every_exec" if programs.fd >= 0 else "snapshots",
+            "drain": self.draining.report,
+        }

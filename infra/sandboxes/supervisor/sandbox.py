@@ -1,0 +1,85 @@
+"""The sandbox as its supervisor has it in hand."""
+
+from __future__ import annotations
+
+import os
+
+from infra.sandboxes.supervisor.children import Children
+from infra.sandboxes.supervisor.files import FOLDER, Agent, put_start
+from infra.sandboxes.supervisor.kernel import (
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_DUMPABLE,
+    PR_SET_NO_NEW_PRIVS,
+    Kernel,
+)
+from infra.sandboxes.supervisor.loop import Loop
+from infra.sandboxes.supervisor.messages import bad, is_no_utf8
+from infra.sandboxes.supervisor.processes import Reach
+from infra.sandboxes.supervisor.programs import Programs
+from infra.sandboxes.supervisor.receipts import Journal
+from infra.sandboxes.supervisor.recipe import OutOfMemoryScores, Recipe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Sandbox:
+    """What serves a sandbox, and what it is told by ``setup``, which is there from then on."""
+
+    agent: Agent
+    environment: dict[str, str]
+    limits: dict[str, Any]
+    reach: Reach
+    recipe: Recipe
+
+    def __init__(self, journal: int, proc: int | None) -> None:
+        self.loop, self.kernel, self.journal = Loop(), Kernel(), Journal(journal)
+        self.scores = OutOfMemoryScores(proc)
+        self.kernel.stop_ignoring_its_own()
+        self.kernel.prctl(PR_SET_DUMPABLE, 0)
+        self.kernel.prctl(PR_SET_CHILD_SUBREAPER, 1)
+        self.kernel.prctl(PR_SET_NO_NEW_PRIVS, 1)
+        self.programs = Programs(self.kernel)
+        if self.programs.fd >= 0:
+            self.loop.on(self.programs.fd, self.programs.on_exec)
+        self.children = Children(self.loop)
+        self.work = -1
+
+    @property
+    def is_set_up(self) -> bool:
+        return self.work >= 0
+
+    def set_up(self, request: dict[str, Any]) -> None:
+        """Be this sandbox, once: its files, environment, limits, and who its commands run as.
+
+        ``work`` is the work folder, ``sync`` asks the journal to wait for the disk.
+        """
+        if self.is_set_up:
+            raise bad("has been set up already", "sandbox")
+        pid_one = bool(request.get("pid_one", False))
+        if pid_one and os.getpid() != 1:
+            raise bad("this supervisor is not PID 1 of a namespace of its own", "pid_one", "say so")
+        path = request.get("work", "/work")
+        environment = environment_of(path, request.get("environment", {}))
+        limits, agent = request["limits"], Agent(request.get("uid"), request.get("gid"))
+        work = os.open(path, FOLDER)
+        try:
+            recipe = Recipe(work, environment, limits, agent, pid_one)
+            with agent:
+                put_start(work, request.get("start", {}).get("entries", []), request["tail"])
+        except BaseException:
+            os.close(work)
+            raise
+        self.agent, self.recipe, self.limits, self.environment = agent, recipe, limits, environment
+        self.reach, self.journal.sync, self.work = Reach(pid_one), bool(request.get("sync", False)), work
+
+
+def environment_of(work: str, asked: dict[str, str]) -> dict[str, str]:
+    """What commands find around them: the driver's ``PATH``, the usual, and what is asked for."""
+    path = os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")  # noqa: TID251 what the driver says of the place
+    environment = {"PATH": path, "HOME": work, "LANG": "C.UTF-8"} | asked
+    for name, value in environment.items():
+        if not name or "=" in name or "\0" in name + value or is_no_utf8(name + value):
+            raise bad("is no name with a value", f"environment: {name[:100]!a}")
+    return environment
