@@ -126,7 +126,8 @@ async def test_memory_that_counts_for_nobody_kills_the_supervisor_neither(yard: 
         await box.sh(f"setsid python3 balloons.py '{when}' >/dev/null 2>&1 & sleep 1")
         if when != "at the end":
             await until(lambda: yard.watched.launched[box.order.name].memory_kills(), "nobody was killed")
-            await works(box)
+            ended = await box.sh("echo still here")  # which may be killed itself: that is told, too
+            assert ended.out_of_memory or ended.stdout.text == "still here\n"
         assert (await drained(box)).empty
         assert yard.watched.launched[box.order.name].memory_kills(), "there was memory enough"
         assert await box.files()
