@@ -26,6 +26,9 @@ MAX_WRITE_BYTES = 4 * 2**20
 DriverName = Literal["bubblewrap", "docker", "unsafe-local"]
 """``unsafe-local`` isolates nothing: its episodes are marked, and tasks with hidden tests refuse it."""
 
+BASE_IMAGE = "base"
+"""The image of a task that names none. Only Docker has images; what other drivers show is the machine's own."""
+
 Enforced = Literal["cpu", "memory", "processes", "disk", "file_count", "output", "network", "files"]
 """What a driver can hold a sandbox to on this machine. ``files`` are those of others, with all other rights;
 ``file_count`` is how many its own places may hold."""
@@ -88,11 +91,13 @@ Normaliser = Literal["durations", "addresses", "process_ids", "temporary_names"]
 class SandboxPlan(Model):
     """What a task needs of a sandbox: its files at the start, its limits and what is left out of the digest.
 
+    ``image`` is what a Docker sandbox is made of: one of ``tiltyard images list``, or a registry's reference.
     ``settle_s`` is how long background processes are waited for before the seal, in real seconds. ``on_loss`` says
     what a lost host costs: ``restore`` goes on from the last checkpoint, with the policy told.
     """
 
     files: dict[WorkPath, str] = {}
+    image: str = Field(default=BASE_IMAGE, min_length=1, max_length=255)
     environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str] = {}
     limits: SandboxLimits = SandboxLimits()
     settle_s: float = Field(default=0, ge=0, le=600)
@@ -154,6 +159,7 @@ class SandboxOrder(Model):
     incarnation: int = Field(ge=1)
     owner: Owner
     episode_id: str
+    image: str = BASE_IMAGE
     start: Snapshot = Snapshot()
     environment: dict[str, str] = {}
     limits: SandboxLimits = SandboxLimits()
@@ -293,6 +299,7 @@ class SandboxFacts(Model):
 
     driver: DriverName
     incarnation: int
+    image: str = Field(default="", description="the id of what it was made of, where it was made of an image")
     enforced: tuple[Enforced, ...] = ()
     environment: dict[str, str] = {}
     commands: tuple[CommandRecord, ...] = ()

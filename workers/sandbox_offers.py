@@ -20,7 +20,7 @@ def work() -> None:
     named = next((name for name in get_args(DriverName) if name in sys.argv[1:]), None)
     if named is None:
         raise BadInput("no driver is named", field="DRIVER", fix=f"use one of {', '.join(get_args(DriverName))}")
-    with TemporaryDirectory() as stage, open_launchers(Path(stage)) as launchers:
+    with TemporaryDirectory() as stage, open_launchers(Path(stage), Path(stage) / "images") as launchers:
         offer = launchers[named].offer() if named in launchers else no_driver(named, launchers)
         print(offer.model_dump_json())
 

@@ -153,6 +153,11 @@ class Settings(Model):
         return self.home / "sandboxes"
 
     @property
+    def images(self) -> Path:
+        """The packages that Docker's images are made of, and what is known of each image."""
+        return self.home / "images"
+
+    @property
     def sandbox_stage(self) -> Path:
         """What all sandboxes share."""
         return self.home / "sandbox-stage"

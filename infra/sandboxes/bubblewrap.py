@@ -87,6 +87,9 @@ class BubblewrapLauncher:
         except StartFailed as error:
             raise EnvironmentFailed(f"the sandbox did not start: {error}") from error
 
+    async def find(self, identity: dict[str, object]) -> None:
+        """None outlives its host."""
+
     def sweep(self, identity: dict[str, object]) -> bool:
         """End what is left of a sandbox of an earlier process, whatever is known of it."""
         return boxed.sweep(identity)

@@ -11,7 +11,7 @@ SOURCE_NAME, NAME = "supervisor.py", "supervisor.pyc"
 PLACE = Path("/opt/supervisor")
 """Its folder in a sandbox. Its errors name it there, where commands cannot put anything in its stead."""
 
-_COMPILE = (
+COMPILE = (
     "import sys, py_compile as p; source, compiled, named = sys.argv[1:]; "
     "p.compile(source, compiled, named, doraise=True, invalidation_mode=p.PycInvalidationMode.UNCHECKED_HASH)"
 )
@@ -39,7 +39,7 @@ def compile_supervisor(python: Path, folder: Path) -> Path:
     compiled = folder / NAME
     with TemporaryDirectory() as passing:
         paths = (write_supervisor(Path(passing)), compiled, PLACE / SOURCE_NAME)
-        command = [str(python), "-I", "-S", "-c", _COMPILE, *map(str, paths)]
+        command = [str(python), "-I", "-S", "-c", COMPILE, *map(str, paths)]
         ended = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if ended.returncode:
         said = ended.stderr.strip().splitlines()[-1:] or [f"it ended with {ended.returncode}"]

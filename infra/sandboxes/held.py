@@ -193,6 +193,7 @@ class HeldSandbox:
         if self.kept.drain is None:
             raise BadInput("it is not drained", field="sandbox", fix="drain it first")
         outside = {"driver": self.ref.driver, "incarnation": self.ref.incarnation, "enforced": enforced}
+        outside["image"] = self.kept.identity.get("image", "")
         said = await self.ask("facts")
         return await self._read(SandboxFacts, "facts", {**said, **outside, "drain": self.kept.drain})
 

@@ -1,7 +1,7 @@
 """The host of sandboxes: the ``Sandboxes`` port over the drivers of one machine.
 
-The sandboxes belong to the process that this runs in. What an earlier process left is ended at the start, and those
-sandboxes are told as lost until their episodes give them up.
+The sandboxes of most drivers belong to the process that this runs in. What an earlier process left of them is ended
+at the start, and they are told as lost until their episodes give them up. Those of others are asked again.
 """
 
 import asyncio
@@ -223,8 +223,24 @@ class SandboxHost:
         self._held[kept.ref] = held
         if kept.state == "making":
             await self._give_up(held)
-        else:
+        elif not await self._found(held):
             await held.lose("its host has ended")
+
+    async def _found(self, held: HeldSandbox) -> bool:
+        """Whether it has outlived its host, and is ours from now on."""
+        launcher = self._launchers[held.ref.driver]
+        try:
+            launched = await launcher.find(held.kept.identity) if held.kept.state != "lost" else None
+        except EnvironmentFailed as error:
+            log.warning("%s cannot be asked any more: %s", held.folder.name, error)
+            return False
+        if launched is None:
+            return False
+        await held.attach(launched)
+        if not self._free.locked():
+            await self._free.acquire()
+            held.has_slot = True
+        return True
 
     async def _to_its_end(self, work: Coroutine[None, None, T]) -> T:
         """Do it, also when whoever asked is cancelled meanwhile."""

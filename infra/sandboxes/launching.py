@@ -57,6 +57,11 @@ class Launcher(Protocol):
         """
         ...
 
+    async def find(self, identity: dict[str, object]) -> Launched | None:
+        """A sandbox that outlived the host process which launched it, to be asked from now on; ``None`` where there
+        is none. Raises ``EnvironmentFailed`` when that cannot be told now."""
+        ...
+
     def sweep(self, identity: dict[str, object]) -> bool:
         """End what an earlier host process left of a sandbox; whether nothing of it is left. In a thread too.
 

@@ -14,6 +14,7 @@ EMPTY_FOLDERS = ("/mnt", "/media", "/srv", "/opt")
 
 _CLONE_FS, _CLONE_NEWNS = 0x00000200, 0x00020000
 _MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_SLAVE = 2, 4, 4096, 16384, 1 << 19
+_MS_PRIVATE, _MS_SHARED = 1 << 18, 1 << 20
 _MNT_DETACH = 2
 
 
@@ -46,9 +47,22 @@ def show(source: Path, target: Path) -> None:
 
 def mount_memory(target: Path, size: int, files: int, mode: str, user: int) -> None:
     """Mount a file system in memory for so many bytes and files, which belongs to ``user``. Raises ``OSError``."""
-    target.mkdir(parents=True)
+    target.mkdir(parents=True, exist_ok=True)
     options = f"size={size},nr_inodes={files},mode={mode},uid={user},gid={user}"
     _mount("tmpfs", os.fspath(target), "tmpfs", _MS_NOSUID | _MS_NODEV, options)
+
+
+def share(folder: Path) -> None:
+    """Make a folder a mount whose later mounts are seen wherever it is bound as a slave. Raises ``OSError``."""
+    _mount(os.fspath(folder), os.fspath(folder), "", _MS_BIND)
+    # Out of the group of the mount that it lies in, into one of its own.
+    _mount("none", os.fspath(folder), "", _MS_PRIVATE)
+    _mount("none", os.fspath(folder), "", _MS_SHARED)
+
+
+def unmount_unused(target: Path) -> None:
+    """Unmount what nobody uses, everywhere. Raises ``OSError``: ``EBUSY`` while something is open there."""
+    _check(ctypes.CDLL(None, use_errno=True).umount2(os.fsencode(target), 0), f"umount {target}")
 
 
 def unmount(target: Path) -> None:

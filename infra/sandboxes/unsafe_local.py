@@ -95,6 +95,9 @@ class UnsafeLocalLauncher:
         (folder / compiled.NAME).write_bytes(self._supervisor)
         return _start(folder)
 
+    async def find(self, identity: dict[str, object]) -> None:
+        """None outlives its host."""
+
     def sweep(self, identity: dict[str, object]) -> bool:
         """End what is left of a sandbox of an earlier process, and remove its files; whether nothing is left."""
         named = identity.get("supervisor")

@@ -149,6 +149,7 @@ def _order(
         incarnation=sitting.attempt,
         owner=sitting.owner,
         episode_id=sitting.episode_id,
+        image=plan.image,
         start=files.start(),
         environment=plan.environment,
         limits=SandboxLimits.model_validate(limits),

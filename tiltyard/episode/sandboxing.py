@@ -59,6 +59,7 @@ class Sandboxing:
                 first_run_id=order.first_run_id,
             ),
             episode_id=spec.episode_id,
+            image=task.sandbox.image,
             start=start,
             environment=task.sandbox.environment,
             limits=task.sandbox.limits,

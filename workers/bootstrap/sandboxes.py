@@ -4,11 +4,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 
 from infra.local.hold import FolderHold
 from infra.sandboxes.bubblewrap import BubblewrapLauncher
 from infra.sandboxes.host import SandboxHost
+from infra.sandboxes.late import LateLauncher
 from infra.sandboxes.launching import Launcher
 from infra.sandboxes.unsafe_local import UnsafeLocalLauncher
 from schemas.sandbox import DriverName
@@ -20,13 +22,23 @@ LINE_S, PAUSE_S = 10.0, 0.05
 
 
 @contextmanager
-def open_launchers(stage: Path) -> Iterator[dict[DriverName, Launcher]]:
-    """Every driver. ``stage`` is a folder for what their sandboxes share; it is emptied."""
-    bubblewrap = BubblewrapLauncher(stage)
+def open_launchers(stage: Path, images: Path) -> Iterator[dict[DriverName, Launcher]]:
+    """Every driver. ``stage`` is a folder for what their sandboxes share, ``images`` keeps Docker's images."""
+    bubblewrap = BubblewrapLauncher(stage / "bubblewrap")
+    docker = LateLauncher("docker", partial(_docker, stage / "docker", images))
     try:
-        yield {"bubblewrap": bubblewrap, "unsafe-local": UnsafeLocalLauncher()}
+        yield {"bubblewrap": bubblewrap, "docker": docker, "unsafe-local": UnsafeLocalLauncher()}
     finally:
         bubblewrap.close()
+
+
+def _docker(stage: Path, images: Path) -> Launcher:
+    from infra.sandboxes.docker.engine import connected
+    from infra.sandboxes.docker.images import Images
+    from infra.sandboxes.docker.launcher import DockerLauncher
+
+    engine = connected()
+    return DockerLauncher(engine, Images(engine, images), stage)
 
 
 @asynccontextmanager
@@ -40,7 +52,7 @@ async def open_host(settings: Settings, within_s: float = LINE_S) -> AsyncIterat
             raise StackFailed(f"another process hosts the sandboxes in {settings.sandboxes}: end it")
         await asyncio.sleep(PAUSE_S)
     try:
-        with open_launchers(settings.sandbox_stage) as launchers:
+        with open_launchers(settings.sandbox_stage, settings.images) as launchers:
             async with SandboxHost(launchers, settings.sandboxes, settings.slots) as host:
                 yield host
     finally:

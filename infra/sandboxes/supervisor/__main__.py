@@ -1,4 +1,4 @@
-"""The program: ``python3 -I -S supervisor.py CONTROL_FD JOURNAL_FD [PROC_FD]``."""
+"""The program: ``python3 -I -S supervisor.py CONTROL JOURNAL [PROC_FD]``."""
 
 # ruff: noqa: SIM105 - contextlib would have to be loaded
 from __future__ import annotations
@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 
+from infra.sandboxes.supervisor.receipts import JOURNAL
 from infra.sandboxes.supervisor.requests import Supervisor
 
 
@@ -24,11 +25,15 @@ def keep_descriptors_to_ourselves() -> None:
                 pass  # the one that listed the folder
 
 
-def main(control: int, journal: int, proc: int | None = None) -> None:
-    """Be the supervisor until the other side of ``control`` hangs up."""
+def main(control: str, journal: str, proc: str | None = None) -> None:
+    """Be the supervisor until the other side of ``control`` hangs up, or with a door for good."""
     keep_descriptors_to_ourselves()
-    Supervisor(control, journal, proc).run()
+    Supervisor(
+        int(control) if control.isdigit() else control,
+        int(journal) if journal.isdigit() else os.open(journal, JOURNAL, 0o600),
+        None if proc is None else int(proc),
+    ).run()
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*sys.argv[1:])

@@ -23,10 +23,8 @@ class Children:
     """
 
     def __init__(self, loop: Loop) -> None:
-        self.expected: dict[int, Callable[[int], None]] = {}
-        self.killing = False
-        self.killed: set[int] = set()
         self._loop = loop
+        self.renew()
         for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT):
             _signal.signal(number, _signal.SIG_IGN)
         self._woken, wake = os.pipe()
@@ -35,6 +33,12 @@ class Children:
         _signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         _signal.signal(_signal.SIGCHLD, lambda *_: None)
         loop.on(self._woken, self.collect)
+
+    def renew(self) -> None:
+        """Expect none."""
+        self.expected: dict[int, Callable[[int], None]] = {}
+        self.killing = False
+        self.killed: set[int] = set()
 
     def collect(self) -> None:
         """Reap a number of them, and the rest after others had their turn."""

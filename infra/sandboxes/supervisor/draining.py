@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 class Drain:
     """Ends all others once, after the seal. ``report`` is what came of it; ``tell`` sends it to all who asked."""
 
-    def __init__(self, operations: Operations, tell: Callable[[int, dict[str, Any]], None]) -> None:
+    def __init__(self, operations: Operations, tell: Callable[[tuple[int, int], dict[str, Any]], None]) -> None:
         self.operations, self.sandbox, self.tell = operations, operations.sandbox, tell
         self.report: dict[str, Any] | None = None
-        self.askers: list[int] = []
+        self.askers: list[tuple[int, int]] = []
         self.seen: set[int] = set()
 
-    def drain(self, number: int, request: dict[str, Any]) -> dict[str, Any] | None:
+    def drain(self, number: tuple[int, int], request: dict[str, Any]) -> dict[str, Any] | None:
         """End all others: TERM, ``term_s`` seconds, KILL. What is in flight now has not ended by itself."""
         if not self.operations.sealed:
             raise bad("it is not sealed", "sandbox", "seal it first")

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 class Operations:
     """All operations that were ever accepted, until the seal. ``tell`` sends a reply to one who waits."""
 
-    def __init__(self, sandbox: Sandbox, tell: Callable[[int, bytes], None]) -> None:
+    def __init__(self, sandbox: Sandbox, tell: Callable[[tuple[int, int], bytes], None]) -> None:
         self.sandbox, self.tell = sandbox, tell
         self.known: dict[str, Operation] = {}
         self.sealed, self.refused = False, 0
 
-    def call(self, number: int, request: dict[str, Any]) -> bytes | None:
+    def call(self, number: tuple[int, int], request: dict[str, Any]) -> bytes | None:
         """An operation: its recorded reply, or later its reply, whoever asked first."""
         wanted, digest = request["request"], request["digest"]
         op_id = wanted["op_id"]
@@ -59,7 +59,7 @@ class Operations:
             operation.end({"code": refused.code, "message": refused.message})
         return operation
 
-    def seal(self, number: int, request: dict[str, Any]) -> dict[str, Any]:
+    def seal(self, number: tuple[int, int], request: dict[str, Any]) -> dict[str, Any]:
         """Refuse whatever is new from here on, and record who is there."""
         if not self.sealed:
             self.sealed = True

@@ -6,6 +6,7 @@ import os
 import select
 
 from infra.sandboxes.supervisor.execs import arguments_of, let_go_on, listen, receive, task_of
+from infra.sandboxes.supervisor.files import Agent
 from infra.sandboxes.supervisor.kernel import Kernel
 from infra.sandboxes.supervisor.limits import (
     MAX_ARGUMENT_BYTES,
@@ -32,6 +33,11 @@ class Programs:
 
     def __init__(self, kernel: Kernel) -> None:
         self.fd = listen(kernel)
+        self.renew()
+
+    def renew(self) -> None:
+        """Know of none."""
+        self.agent = Agent(None, None)
         self.seen: dict[int, tuple[int, str, int | None]] = {}  # pid: (start, operation, number of its record)
         self.records: list[dict[str, Any] | None] = []
         self.copies: set[int] = set()  # records of processes that had not become a program of their own yet
@@ -80,7 +86,8 @@ class Programs:
         if process is None:
             return None
         op_id = self.operation_of(process)
-        argv = arguments_of(notice)
+        with self.agent:  # only its own memory is open to us where we are another user
+            argv = arguments_of(notice)
         return None if argv is None else (process, argv, op_id)
 
     def add(self, process: Process, argv: list[str], op_id: str) -> None:

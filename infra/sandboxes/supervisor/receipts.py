@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+JOURNAL = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+"""How a journal is opened."""
+
+
 class Journal:
     """Every operation's receipts, a JSON object a line, written before anybody is told of what they say.
 
@@ -64,13 +68,13 @@ class Operation:
     )  # fmt: skip
 
     def __init__(
-        self, request: dict[str, Any], digest: str, journal: Journal, tell: Callable[[int, bytes], None]
+        self, request: dict[str, Any], digest: str, journal: Journal, tell: Callable[[tuple[int, int], bytes], None]
     ) -> None:
         self.op_id, self.do, self.digest = request["op_id"], request["do"], digest
         self.journal, self.tell = journal, tell
         self.argv: list[str] = request.get("argv", [])
         self.path: str = request.get("path", "")
-        self.askers: list[int] = []
+        self.askers: list[tuple[int, int]] = []
         self.started = self.ended = self.in_flight = False
         self.exit_code: int | None = None
         self.signal = ""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gc
+import os
 
 from infra.sandboxes.supervisor.control import Control, HungUp
 from infra.sandboxes.supervisor.copying import Copy
+from infra.sandboxes.supervisor.door import Door
 from infra.sandboxes.supervisor.draining import Drain, end_at_once
 from infra.sandboxes.supervisor.limits import MAX_COPIED_BYTES
 from infra.sandboxes.supervisor.loop import Again
 from infra.sandboxes.supervisor.messages import Failure, bad, dumps, loads
 from infra.sandboxes.supervisor.operations import Operations
-from infra.sandboxes.supervisor.receipts import JournalLost
+from infra.sandboxes.supervisor.receipts import JOURNAL, JournalLost
 from infra.sandboxes.supervisor.sandbox import Sandbox
 
 TYPE_CHECKING = False
@@ -21,13 +23,25 @@ if TYPE_CHECKING:
 
 
 class Supervisor:
-    """Answers requests, until the other side hangs up."""
+    """Answers requests, until the other side hangs up; or, with a door, for as long as it lives.
 
-    def __init__(self, control: int, journal: int, proc: int | None = None) -> None:
+    ``control`` is a connected socket's descriptor, or the path of a door.
+    """
+
+    def __init__(self, control: int | str, journal: int, proc: int | None = None) -> None:
         self.sandbox = Sandbox(journal, proc)
+        self.visits, self.control = 0, None  # type: int, Control | None
+        self.door = None if isinstance(control, int) else Door(control, self.sandbox.loop, self.enter)
+        self.begin()
+        if isinstance(control, int):
+            self.enter(control)
+        gc.freeze()  # a collection that touches everything would copy everything that a child still shares
+
+    def begin(self) -> None:
+        """Know nothing of any operation."""
         self.operations = Operations(self.sandbox, self.reply)
         self.draining = Drain(self.operations, self.reply)
-        self.requests: dict[str, Callable[[int, dict[str, Any]], dict[str, Any] | bytes | None]] = {
+        self.requests: dict[str, Callable[[tuple[int, int], dict[str, Any]], dict[str, Any] | bytes | None]] = {
             "ping": self.ping,
             "setup": self.setup,
             "call": self.operations.call,
@@ -36,27 +50,42 @@ class Supervisor:
             "seal": self.operations.seal,
             "drain": self.draining.drain,
             "facts": self.facts,
+            "renew": self.renew,
         }
-        self.control = Control(control, self.sandbox.loop, self.handle)
-        gc.freeze()  # a collection that touches everything would copy everything that a child still shares
 
     def run(self) -> None:
         """Serve until the other side hangs up; then end everything here."""
         try:
             while True:
-                self.sandbox.loop.turn()
+                try:
+                    self.sandbox.loop.turn()
+                except HungUp:
+                    if self.door is None:
+                        raise
+                    self.leave()
         except (HungUp, JournalLost):
             pass
         finally:
             end_at_once(self.sandbox)
 
+    def enter(self, fd: int) -> None:
+        """Speak with this one from now on; the one before is not spoken with any more."""
+        self.leave()
+        self.visits += 1
+        self.control = Control(fd, self.sandbox.loop, self.handle)
+
+    def leave(self) -> None:
+        if self.control is not None:
+            self.sandbox.loop.off(self.control.fd)
+            self.control = None
+
     def handle(self, body: bytes, tail: bytes) -> None:
-        number = 0
+        number = self.visits, 0
         try:
             request = loads(body.decode("utf-8"))
             if not isinstance(request, dict) or not isinstance(request.get("id"), int):
                 raise bad("a request is an object with an id")
-            number = request["id"]
+            number = self.visits, request["id"]
             request["tail"] = tail
             answer = self.answer(number, request)
         except Failure as failure:
@@ -67,14 +96,27 @@ class Supervisor:
             if answer is not None:
                 self.reply(number, answer)
 
-    def reply(self, number: int, answer: dict[str, Any] | bytes, tail: list[bytes] | None = None) -> None:
+    def reply(
+        self, number: tuple[int, int], answer: dict[str, Any] | bytes, tail: list[bytes] | None = None
+    ) -> None:
         said = answer if isinstance(answer, bytes) else dumps(answer).encode("ascii")
-        self.control.send([f'{{"id":{number},"ok":'.encode("ascii"), said, b"}"], tail or [])
+        self.send(number, [f'{{"id":{number[1]},"ok":'.encode("ascii"), said, b"}"], tail or [])
 
-    def refuse(self, number: int, failure: Failure) -> None:
-        self.control.send([dumps({"id": number, "error": failure.said}).encode("ascii")], [])
+    def refuse(self, number: tuple[int, int], failure: Failure) -> None:
+        self.send(number, [dumps({"id": number[1], "error": failure.said}).encode("ascii")], [])
 
-    def answer(self, number: int, request: dict[str, Any]) -> dict[str, Any] | bytes | None:
+    def send(self, number: tuple[int, int], body: list[bytes], tail: list[bytes]) -> None:
+        """Tell whoever asked, if that one is still there."""
+        if self.control is None or number[0] != self.visits:
+            return
+        try:
+            self.control.send(body, tail)
+        except HungUp:
+            if self.door is None:
+                raise
+            self.leave()
+
+    def answer(self, number: tuple[int, int], request: dict[str, Any]) -> dict[str, Any] | bytes | None:
         """The answer, or ``None`` when it comes later."""
         do = request.get("do")
         if do not in self.requests:
@@ -83,14 +125,14 @@ class Supervisor:
             raise bad("has not been set up", "sandbox", "send setup first")
         return self.requests[do](number, request)
 
-    def ping(self, number: int, request: dict[str, Any]) -> dict[str, Any]:
+    def ping(self, number: tuple[int, int], request: dict[str, Any]) -> dict[str, Any]:
         return {}
 
-    def setup(self, number: int, request: dict[str, Any]) -> dict[str, Any]:
+    def setup(self, number: tuple[int, int], request: dict[str, Any]) -> dict[str, Any]:
         self.sandbox.set_up(request)
         return {}
 
-    def snapshot(self, number: int, request: dict[str, Any]) -> None:
+    def snapshot(self, number: tuple[int, int], request: dict[str, Any]) -> None:
         """All files, while everything is frozen."""
         sandbox = self.sandbox
         copy = Copy(
@@ -106,7 +148,7 @@ class Supervisor:
             sandbox.reach.thaw(stopped)
         self.reply(number, *copy.reply())
 
-    def settle(self, number: int, request: dict[str, Any]) -> None:
+    def settle(self, number: tuple[int, int], request: dict[str, Any]) -> None:
         """Tell when nobody is left, or that somebody is after ``limit_s``."""
         again = Again(float(request["limit_s"]))
         reach, programs = self.sandbox.reach, self.sandbox.programs
@@ -122,7 +164,17 @@ class Supervisor:
 
         see()
 
-    def facts(self, number: int, request: dict[str, Any]) -> dict[str, Any]:
+    def renew(self, number: tuple[int, int], request: dict[str, Any]) -> dict[str, Any]:
+        """Be as new: of a drained sandbox nothing is left here, so that its places can be unmounted. ``journal`` is
+        the path of a new one."""
+        report = self.draining.report
+        if report is None or not report["empty"] or not self.sandbox.reach.nobody():
+            raise bad("it is not drained, or not empty", "sandbox", "make another one")
+        self.sandbox.renew(os.open(request["journal"], JOURNAL))
+        self.begin()
+        return {}
+
+    def facts(self, number: tuple[int, int], request: dict[str, Any]) -> dict[str, Any]:
         if self.draining.report is None:
             raise bad("it is not drained", "sandbox", "drain it first")
         programs = self.sandbox.programs

@@ -71,8 +71,18 @@ class Sandbox:
         except BaseException:
             os.close(work)
             raise
-        self.agent, self.recipe, self.limits, self.environment = agent, recipe, limits, environment
+        self.agent = self.programs.agent = agent
+        self.recipe, self.limits, self.environment = recipe, limits, environment
         self.reach, self.journal.sync, self.work = Reach(pid_one), bool(request.get("sync", False)), work
+
+    def renew(self, journal: int) -> None:
+        """Be no sandbox yet, as at the start; the descriptors of the one before are closed."""
+        os.close(self.work)
+        os.close(self.journal.fd)
+        del self.agent, self.environment, self.limits, self.reach, self.recipe
+        self.journal, self.work = Journal(journal), -1
+        self.programs.renew()
+        self.children.renew()
 
 
 def environment_of(work: str, asked: dict[str, str]) -> dict[str, str]:

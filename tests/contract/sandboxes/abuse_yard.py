@@ -33,6 +33,9 @@ class Watched:
         launched = self.launched[order.name] = await self._launcher.launch(order, folder)
         return launched
 
+    async def find(self, identity: dict[str, object]) -> Launched | None:
+        return await self._launcher.find(identity)
+
     def sweep(self, identity: dict[str, object]) -> bool:
         return self._launcher.sweep(identity)
 

@@ -41,6 +41,9 @@ class Doomed:
             die()
         return launched
 
+    async def find(self, identity: dict[str, object]) -> None:
+        """None outlives its host."""
+
     def sweep(self, identity: dict[str, object]) -> bool:
         return self._launcher.sweep(identity)
 

@@ -67,6 +67,9 @@ class MemoryLauncher:
         self.launched.append(MemoryLaunched(self, order, folder))
         return self.launched[-1]
 
+    async def find(self, identity: dict[str, object]) -> None:
+        """None outlives its host."""
+
     def sweep(self, identity: dict[str, object]) -> bool:
         self.swept.append(identity)
         with self.ending():

@@ -65,6 +65,9 @@ class Starved:
         with self._want("launch"):
             return await self._launcher.launch(order, folder)
 
+    async def find(self, identity: dict[str, object]) -> Launched | None:
+        return await self._launcher.find(identity)
+
     def sweep(self, identity: dict[str, object]) -> bool:
         return self._launcher.sweep(identity)
 

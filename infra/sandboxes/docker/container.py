@@ -1,0 +1,169 @@
+"""One container: how it is made, looked at from outside, and ended."""
+
+import os
+import platform
+import signal
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import docker
+from docker.errors import DockerException, NotFound
+from docker.models.containers import Container
+from docker.types import LogConfig
+
+from infra.local.processes import ProcessId, alive, identify
+from infra.sandboxes.cgroups import Group, memory_of, processes_of
+from infra.sandboxes.compiled import NAME, PLACE
+from infra.sandboxes.docker.area import Area
+from infra.sandboxes.docker.places import AGENT
+from infra.sandboxes.docker.profile import profile
+from infra.sandboxes.looking import below, in_time
+from schemas.base import Model, sha256
+from schemas.sandbox import WORK, SandboxLimits
+
+CONTROL = Path("/ctl")
+"""Where a container has its control socket and journal: a folder that is root's, and that commands cannot enter."""
+
+DOOR, JOURNAL = "door", "journal"
+
+LABEL = "tiltyard"
+"""Every container that is ours has it."""
+
+
+class Remains(Model):
+    """What a later process finds a container by. ``groups`` are its control groups."""
+
+    folder: str
+    container: str = ""
+    image: str = ""
+    first: ProcessId | None = None
+    groups: tuple[str, ...] = ()
+
+
+def name_of(folder: Path) -> str:
+    """The container of a sandbox's folder: known before it is made, so that one is never lost sight of."""
+    return f"tiltyard-{sha256(os.fsencode(folder))[7:31]}"
+
+
+def create(
+    engine: docker.DockerClient,
+    folder: Path,
+    image: str,
+    supervisor: Path,
+    places: Mapping[str, Path],
+    limits: SandboxLimits,
+    labels: Mapping[str, str],
+    runtime: str,
+) -> Container:
+    """A container that is not started; ``folder`` is the sandbox's own. Raises ``DockerException``."""
+    bound = {**{str(path): {"bind": place, "mode": "rslave"} for place, path in places.items()}}
+    bound[str(folder / "ctl")] = {"bind": str(CONTROL), "mode": "rw"}
+    bound[str(supervisor)] = {"bind": str(PLACE), "mode": "ro"}
+    memory = memory_of(limits)
+    return engine.containers.create(
+        image,
+        ["/usr/bin/python3", "-I", "-S", str(PLACE / NAME), str(CONTROL / DOOR), str(CONTROL / JOURNAL)],
+        name=name_of(folder),
+        labels={LABEL: "sandbox", **labels},
+        runtime=runtime,
+        user="0:0",
+        working_dir="/",
+        hostname="sandbox",
+        environment={"PATH": "/usr/local/bin:/usr/bin:/bin"},
+        network_mode="none",
+        ipc_mode="private",
+        cgroupns="private",
+        read_only=True,
+        cap_drop=["ALL"],
+        cap_add=["SETUID", "SETGID", "KILL"],
+        security_opt=["no-new-privileges", f"seccomp={profile(platform.machine())}"],
+        pids_limit=processes_of(limits),
+        mem_limit=memory,
+        memswap_limit=memory,
+        log_config=LogConfig(type=LogConfig.types.NONE),
+        init=False,
+        volumes=bound,
+    )
+
+
+class ContainerSandbox:
+    """Implements ``Launched`` for a container that runs."""
+
+    def __init__(
+        self,
+        engine: docker.DockerClient,
+        container: str,
+        image: str,
+        first: int,
+        area: Area,
+        control: socket.socket,
+        folder: Path,
+    ) -> None:
+        self.control = control
+        self._engine, self._container, self._area = engine, container, area
+        self._first = identify(first)
+        self._group = group_of(first)
+        remains = Remains(
+            folder=str(folder),
+            container=container,
+            image=image,
+            first=self._first,
+            groups=tuple(map(str, self._group.folders)),
+        )
+        self.identity: dict[str, object] = remains.model_dump(mode="json")
+        self.setup: dict[str, object] = {"pid_one": True, "uid": AGENT, "gid": AGENT, "work": WORK}
+
+    def processes(self) -> tuple[int, ...]:
+        first = self._first
+        inside = {first.pid, *below(first.pid)} if first and alive(first) else set()
+        return tuple(sorted({*inside, *self._group.processes()}))
+
+    def memory_kills(self) -> int:
+        return self._group.memory_kills()
+
+    def end(self) -> bool:
+        """Kill the first process, which the kernel does not let the others survive, and remove the container."""
+        if self._first and alive(self._first):
+            with suppress(ProcessLookupError):
+                os.kill(self._first.pid, signal.SIGKILL)
+        return (
+            remove(self._engine, self._container) and in_time(lambda: not self.processes()) and self._area.remove()
+        )
+
+
+def group_of(pid: int) -> Group:
+    """The control groups of a container's first process, as this machine has them mounted."""
+    lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    found = [_mounted(controllers, path) for _, controllers, path in lines]
+    return Group(tuple(folder for folder in found if folder is not None))
+
+
+def _mounted(controllers: str, path: str) -> Path | None:
+    """Of version 1 the groups that hold it to something, of version 2 the one there is."""
+    names = controllers.removeprefix("name=").split(",")
+    wanted = {"memory", "pids"} & set(names) or (not controllers and {""})
+    roots = [Path("/sys/fs/cgroup", name) for name in wanted] if wanted else []
+    folders = [root / path.lstrip("/") for root in roots]
+    return next((folder for folder in folders if (folder / "cgroup.procs").exists()), None)
+
+
+def remove(engine: docker.DockerClient, container: str) -> bool:
+    """Remove a container, whatever state it is in; whether it is gone. Again: nothing happens."""
+    try:
+        engine.api.remove_container(container, force=True, v=True)
+    except NotFound:
+        return True
+    except DockerException:
+        return False
+    return True
+
+
+def find(engine: docker.DockerClient, name: str) -> dict[str, Any] | None:
+    """What the engine says of a container; ``None`` where there is none."""
+    try:
+        return dict(engine.api.inspect_container(name))
+    except NotFound:
+        return None

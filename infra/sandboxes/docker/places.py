@@ -1,0 +1,14 @@
+"""Who commands run as in a container, and what its ``/etc`` says."""
+
+from collections.abc import Mapping
+
+from schemas.sandbox import WORK
+
+AGENT = 1_900_000_000
+"""User and group of commands. Nobody on the machine has it: limits by user and signals reach no one else's."""
+
+ETC: Mapping[str, str] = {
+    "passwd": f"root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:{AGENT}:{AGENT}:agent:{WORK}:/bin/sh\n",
+    "group": f"root:x:0:\nagent:x:{AGENT}:\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+}

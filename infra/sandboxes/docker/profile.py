@@ -1,0 +1,61 @@
+"""The system calls that a container may not make, as the profile that Docker takes.
+
+Drawn from the same tables as the filter of other sandboxes, so that a command meets the same refusals everywhere.
+"""
+
+import errno
+import json
+from typing import Any
+
+from infra.sandboxes.seccomp import (
+    MISSING,
+    NEW_NAMESPACES,
+    OF_A_PROCESS,
+    REFUSED,
+    SOCKET_FAMILIES,
+    SUPERVISOR,
+    TERMINAL_INPUT,
+)
+
+QUEUES = ("mq_open",)
+"""Message queues have names that outlive their makers, and a sandbox that is used again must not have them."""
+
+ARCHITECTURES = {"x86_64": "SCMP_ARCH_X86_64", "aarch64": "SCMP_ARCH_AARCH64"}
+
+
+def profile(machine: str) -> str:
+    """JSON for ``security_opt``: whatever is not refused is allowed, and other architectures are not."""
+    rules = [
+        _refused(list(REFUSED), errno.EPERM),
+        _refused([*MISSING, *QUEUES], errno.ENOSYS),
+        *(_refused([name], errno.EPERM, _when(0, "SCMP_CMP_EQ", SUPERVISOR)) for name in OF_A_PROCESS),
+        *(_refused(["ioctl"], errno.EPERM, _when(1, "SCMP_CMP_EQ", number)) for number in TERMINAL_INPUT),
+        *(_refused(["clone"], errno.EPERM, _masked(0, bit)) for bit in _bits(NEW_NAMESPACES)),
+        *_families(),
+    ]
+    whole = {"defaultAction": "SCMP_ACT_ALLOW", "architectures": [ARCHITECTURES[machine]], "syscalls": rules}
+    return json.dumps(whole)
+
+
+def _families() -> list[dict[str, Any]]:
+    """Rules are joined by "or": each number that lies between the allowed ones is refused by itself."""
+    most = max(SOCKET_FAMILIES)
+    refused = [_when(0, "SCMP_CMP_EQ", number) for number in range(most) if number not in SOCKET_FAMILIES]
+    refused.append(_when(0, "SCMP_CMP_GT", most))
+    return [_refused(["socket", "socketpair"], errno.EAFNOSUPPORT, one) for one in refused]
+
+
+def _refused(names: list[str], number: int, *arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": number, "args": list(arguments)}
+
+
+def _when(index: int, test: str, value: int) -> dict[str, Any]:
+    return {"index": index, "value": value, "op": test}
+
+
+def _masked(index: int, bit: int) -> dict[str, Any]:
+    return {"index": index, "value": bit, "valueTwo": bit, "op": "SCMP_CMP_MASKED_EQ"}
+
+
+def _bits(mask: int) -> list[int]:
+    return [1 << place for place in range(mask.bit_length()) if mask >> place & 1]

@@ -1,0 +1,34 @@
+"""A driver that is loaded when it is first used: some take longer to load than the host takes to start."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from infra.sandboxes.launching import Launched, Launcher
+from schemas.sandbox import DriverName, SandboxOffer, SandboxOrder
+
+
+class LateLauncher:
+    """Implements ``Launcher`` with what ``load`` gives."""
+
+    def __init__(self, driver: DriverName, load: Callable[[], Launcher]) -> None:
+        self.driver = driver
+        self._load = load
+        self._loaded: Launcher | None = None
+
+    def offer(self) -> SandboxOffer:
+        return self._launcher.offer()
+
+    async def launch(self, order: SandboxOrder, folder: Path) -> Launched:
+        return await self._launcher.launch(order, folder)
+
+    async def find(self, identity: dict[str, object]) -> Launched | None:
+        return await self._launcher.find(identity)
+
+    def sweep(self, identity: dict[str, object]) -> bool:
+        return self._launcher.sweep(identity)
+
+    @property
+    def _launcher(self) -> Launcher:
+        if self._loaded is None:
+            self._loaded = self._load()
+        return self._loaded

@@ -1,0 +1,81 @@
+"""The Docker driver keeps the promises of the port, and its sandboxes outlive their host."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from infra.sandboxes.docker.images import Images
+from infra.sandboxes.docker.recipes import BASE
+from infra.sandboxes.host import SandboxHost
+from tests.contract.sandboxes.docker_engine import containers_of, docker_host, engine_or_skip, mounts_below
+from tiltyard.testing.sandbox_bench import Box, SandboxBench
+from tiltyard.testing.sandbox_kit import PROCESS_CHECKS, SANDBOX_CHECKS, SandboxCheck
+
+SCRIPT = "echo began >> began; while [ ! -e go ]; do sleep 0.05; done; echo done"
+
+CHECKS = (*SANDBOX_CHECKS, *PROCESS_CHECKS)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[docker.DockerClient]:
+    engine = engine_or_skip()
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def images(engine: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.getbasetemp().parent / "docker-images"
+    found = Images(engine, folder)
+    if found.find(BASE) is None:
+        found.build([BASE])
+    return folder
+
+
+@pytest.fixture(scope="module")
+async def host(images: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SandboxHost]:
+    folder = tmp_path_factory.mktemp("docker")
+    async with docker_host(folder, images) as host:
+        yield host
+    assert mounts_below(folder) == []
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+async def test_docker(check: SandboxCheck, host: SandboxHost) -> None:
+    await check(SandboxBench(host, "docker"))
+    assert await host.sandboxes() == ()
+
+
+async def test_a_sandbox_outlives_its_host_in_the_middle_of_a_command(
+    engine: docker.DockerClient, images: Path, tmp_path: Path
+) -> None:
+    """The host is killed, and the next one finds the command under way: it ran once."""
+    program = "tests.contract.sandboxes.docker_host_to_kill"
+    doomed = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", program, str(tmp_path), str(images), SCRIPT, cwd=Path(__file__).parents[3]
+    )
+    while not (tmp_path / "under-way").exists():
+        await asyncio.sleep(0.05)
+        assert doomed.returncode is None
+    doomed.send_signal(signal.SIGKILL)
+    await doomed.wait()
+    async with docker_host(tmp_path, images) as host:
+        (record,) = await host.sandboxes()
+        assert record.state == "live"
+        bench = SandboxBench(host, "docker")
+        box = Box(bench, bench.order(name=record.ref.name, episode_id=record.episode_id))
+        again = asyncio.create_task(box.sh(SCRIPT, op_id="long"))
+        await box.write("go", b"", op_id="go")
+        assert (await again).stdout.text == "done\n"
+        assert (await box.sh("cat began", op_id="look")).stdout.text == "began\n"
+        await host.release(record.ref)
+        assert containers_of(engine, record.episode_id) == []
+    assert mounts_below(tmp_path) == []
+    assert os.listdir(tmp_path / "sandboxes") == []
