@@ -63,6 +63,13 @@ class Images:
             return None
         return record
 
+    def get(self, name: str) -> ImageRecord:
+        """What is there under this name; built, or taken from its registry, if there is nothing yet."""
+        found = self.find(name)
+        if found is not None:
+            return found
+        return self.build([name])[0] if name in recipes.RECIPES else self.take(name)
+
     def all(self) -> tuple[ImageRecord, ...]:
         """All that are there, by name."""
         files = sorted(self._folder.glob("*.json"))

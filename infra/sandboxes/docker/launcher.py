@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Lock
 
 import docker
 from docker.errors import DockerException
@@ -40,6 +41,7 @@ class DockerLauncher:
     def __init__(self, engine: docker.DockerClient, images: Images, folder: Path, runtime: str = "runc") -> None:
         self._engine, self._images, self._runtime = engine, images, runtime
         self._supervisors = Supervisors(engine, folder)
+        self._making = Lock()
 
     def offer(self) -> SandboxOffer:
         """Whether the engine answers, has the runtime, and may be given mounts of ours."""
@@ -78,8 +80,10 @@ class DockerLauncher:
         self._engine.close()
 
     def _launched(self, order: SandboxOrder, folder: Path) -> ContainerSandbox:
-        record = self._images.find(order.image) or self._images.build([order.image])[0]
-        supervisor, area = self._supervisors.of(record.id), _area_of(folder)
+        with self._making:  # whoever comes meanwhile needs the same
+            record = self._images.get(order.image)
+            supervisor = self._supervisors.of(record.id)
+        area = _area_of(folder)
         labels = {
             "tiltyard.owner": order.owner.workflow_id,
             "tiltyard.episode": order.episode_id,
