@@ -12,6 +12,7 @@ import symtable
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 from infra.sandboxes import supervisor
@@ -28,6 +29,9 @@ LIBRARY = {*sys.stdlib_module_names, "_sha256", "_sha2"}
 HEAD = "# Joined from its modules.\nfrom __future__ import annotations\n\n"
 
 Import = ast.Import | ast.ImportFrom
+
+_PARSING = Lock()
+"""Python 3.11 gets its own depth wrong when two threads parse at once, and says that in a ``SystemError``."""
 
 
 class NotJoinable(Exception):
@@ -47,7 +51,8 @@ class Module(NamedTuple):
 def joined(folder: Path = FOLDER) -> str:
     """The source of the supervisor. Raises ``NotJoinable``, and ``SyntaxError`` for what the oldest Python that it
     runs on does not know."""
-    modules = {path.stem: module_of(path) for path in sorted(folder.glob("*.py")) if path.stem != "__init__"}
+    with _PARSING:
+        modules = {path.stem: module_of(path) for path in sorted(folder.glob("*.py")) if path.stem != "__init__"}
     ordered = [modules[name] for name in _order(modules)]
     _refuse_doubles(ordered)
     library = sorted({line for module in ordered for line in module.library})

@@ -1,8 +1,8 @@
 """The Docker engine of this machine for tests, and its base image; where there is none, tests skip and say why."""
 
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import docker
@@ -16,27 +16,27 @@ from infra.sandboxes.docker.launcher import DockerLauncher
 from infra.sandboxes.host import SandboxHost
 
 
-def engine_or_skip() -> docker.DockerClient:
+@contextmanager
+def engine_or_skip() -> Iterator[docker.DockerClient]:
     if os.geteuid() != 0:
         pytest.skip("only root may mount what Docker sandboxes write to")
     engine = connected()
     try:
-        engine.ping()
-    except (DockerException, OSError) as error:
+        try:
+            engine.ping()
+        except (DockerException, OSError) as error:
+            pytest.skip(f"no Docker engine answers: {error}")
+        yield engine
+    finally:
         engine.close()
-        pytest.skip(f"no Docker engine answers: {error}")
-    return engine
 
 
 @asynccontextmanager
 async def docker_host(folder: Path, images: Path, slots: int = 4) -> AsyncIterator[SandboxHost]:
-    engine = engine_or_skip()
-    try:
+    with engine_or_skip() as engine:
         launcher = DockerLauncher(engine, Images(engine, images), folder / "shared")
         async with SandboxHost({"docker": launcher}, folder / "sandboxes", slots) as host:
             yield host
-    finally:
-        engine.close()
 
 
 def containers_of(engine: docker.DockerClient, episode: str) -> list[str]:
@@ -50,10 +50,3 @@ def mounts_below(folder: Path) -> list[str]:
     """Where something is mounted below a folder of the host."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     return [line.split()[4] for line in lines if line.split()[4].startswith(str(folder))]
-
-
-def remove_all(engine: docker.DockerClient, episodes: list[str]) -> None:
-    for episode in episodes:
-        for name in containers_of(engine, episode):
-            with suppress(DockerException):
-                engine.api.remove_container(name, force=True)

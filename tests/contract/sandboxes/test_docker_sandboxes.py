@@ -10,8 +10,6 @@ from pathlib import Path
 import docker
 import pytest
 
-from infra.sandboxes.docker.images import Images
-from infra.sandboxes.docker.recipes import BASE
 from infra.sandboxes.host import SandboxHost
 from tests.contract.sandboxes.docker_engine import containers_of, docker_host, engine_or_skip, mounts_below
 from tiltyard.testing.sandbox_bench import Box, SandboxBench
@@ -24,24 +22,14 @@ CHECKS = (*SANDBOX_CHECKS, *PROCESS_CHECKS)
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[docker.DockerClient]:
-    engine = engine_or_skip()
-    yield engine
-    engine.close()
+    with engine_or_skip() as engine:
+        yield engine
 
 
 @pytest.fixture(scope="module")
-def images(engine: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.getbasetemp().parent / "docker-images"
-    found = Images(engine, folder)
-    if found.find(BASE) is None:
-        found.build([BASE])
-    return folder
-
-
-@pytest.fixture(scope="module")
-async def host(images: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SandboxHost]:
+async def host(docker_images: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SandboxHost]:
     folder = tmp_path_factory.mktemp("docker")
-    async with docker_host(folder, images) as host:
+    async with docker_host(folder, docker_images) as host:
         yield host
     assert mounts_below(folder) == []
 
@@ -54,19 +42,19 @@ async def test_docker(check: SandboxCheck, host: SandboxHost) -> None:
 
 
 async def test_a_sandbox_outlives_its_host_in_the_middle_of_a_command(
-    engine: docker.DockerClient, images: Path, tmp_path: Path
+    engine: docker.DockerClient, docker_images: Path, tmp_path: Path
 ) -> None:
     """The host is killed, and the next one finds the command under way: it ran once."""
     program = "tests.contract.sandboxes.docker_host_to_kill"
     doomed = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", program, str(tmp_path), str(images), SCRIPT, cwd=Path(__file__).parents[3]
+        sys.executable, "-m", program, str(tmp_path), str(docker_images), SCRIPT, cwd=Path(__file__).parents[3]
     )
     while not (tmp_path / "under-way").exists():
         await asyncio.sleep(0.05)
         assert doomed.returncode is None
     doomed.send_signal(signal.SIGKILL)
     await doomed.wait()
-    async with docker_host(tmp_path, images) as host:
+    async with docker_host(tmp_path, docker_images) as host:
         (record,) = await host.sandboxes()
         assert record.state == "live"
         bench = SandboxBench(host, "docker")

@@ -4,6 +4,7 @@ import ast
 import importlib
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -147,3 +148,8 @@ def test_what_would_mean_something_else_in_one_file_is_refused(
 def test_what_the_oldest_python_does_not_know_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SyntaxError):
         joined(package(tmp_path, high="match 1:\n    case 1:\n        X = 1\n"))
+
+
+def test_threads_join_at_the_same_time() -> None:
+    with ThreadPoolExecutor(8) as threads:
+        assert len(set(threads.map(lambda _: joined(), range(24)))) == 1
