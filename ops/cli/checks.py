@@ -16,7 +16,7 @@ from infra.local.temporal import ask, temporal_binary
 from infra.rpc.answers import answers
 from ops.cli.check import ANSWER_S, HANGS, Check, runs
 from ops.cli.counting import counted
-from ops.cli.sandbox_checks import bubblewrap, sandbox_host, unsafe_local
+from ops.cli.sandbox_checks import bubblewrap, docker, sandbox_host, unsafe_local
 from tiltyard.errors import ObjectsUnreachable, TiltyardError
 from workers.bootstrap.objects import open_objects
 from workers.settings import Settings
@@ -175,6 +175,7 @@ CHECKS: tuple[Callable[[Settings], Check], ...] = (
     objects,
     leases,
     bubblewrap,
+    docker,
     unsafe_local,
 )
 

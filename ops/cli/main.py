@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("ops.cli.importing:importing", "Import public benchmarks as tasks."),
     "policies": ("ops.cli.policies:policies", "List the shipped policies."),
     "worlds": ("ops.cli.worlds:worlds", "List, describe and verify worlds."),
+    "images": ("ops.cli.images:images", "Build and list the images of Docker sandboxes."),
     "up": ("ops.cli.stack:up", "Start the stack and keep it until `down`."),
     "down": ("ops.cli.stack:down", "End the stack; running episodes go on at the next start."),
     "status": ("ops.cli.stack:status", "Say what runs."),

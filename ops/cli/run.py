@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from schemas.sandbox import DriverName
     from schemas.task import Task
 
-SANDBOXES = ("bubblewrap", "unsafe-local")
+SANDBOXES = ("bubblewrap", "docker", "unsafe-local")
 
 
 @click.command()
@@ -45,7 +45,7 @@ SANDBOXES = ("bubblewrap", "unsafe-local")
     type=click.Choice(SANDBOXES),
     default=SANDBOXES[0],
     show_default=True,
-    help="What isolates the commands of tasks that have some; unsafe-local isolates nothing.",
+    help="What isolates commands of tasks that have some; docker needs an engine, unsafe-local isolates nothing.",
 )
 @click.option("--detach", is_flag=True, help="Start the episodes, print their ids and do not wait.")
 @click.option(

@@ -47,6 +47,11 @@ def bubblewrap(settings: Settings) -> Check:
     return driver_check(_offer(settings, "bubblewrap"))
 
 
+def docker(settings: Settings) -> Check:
+    """The driver of containers, where an engine answers. It has images of its own."""
+    return driver_check(_offer(settings, "docker"))
+
+
 def unsafe_local(settings: Settings) -> Check:
     """The driver for machines where no other works."""
     return driver_check(_offer(settings, "unsafe-local"))

@@ -1,0 +1,77 @@
+"""``tiltyard images`` where no engine answers, and what is refused before one is asked."""
+
+import tarfile
+from dataclasses import replace
+
+import pytest
+
+from tests.e2e.cli.cli_calls import Cli
+
+MEND = "to mend it: install Docker"
+
+
+@pytest.fixture
+def alone(cli: Cli) -> Cli:
+    """Without an engine."""
+    return replace(cli, settings=(("DOCKER_HOST", "unix:///nonexistent.sock"),))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("list",),
+        ("build",),
+        ("build", "base", "web"),
+        ("build", "--rootfs", "root.tar"),
+        ("build", "--pull", "a/b:1"),
+    ],
+    ids=" ".join,
+)
+def test_without_an_engine_the_environment_failed(alone: Cli, command: tuple[str, ...]) -> None:
+    tarfile.open(alone.folder / "root.tar", "w").close()
+    for options in ((), ("--json",)):
+        said = alone("images", *command, *options, code=3)
+        assert said.out == ""
+        assert "no Docker engine answers" in said.err
+        assert MEND in said.err
+        assert "fetching" not in said.err
+    assert not alone.home.exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("basr",), ("NAME: there is no image 'basr'", "did you mean base?", "known images: base, code-repair")),
+        (("base", "moon"), ("there is no image 'moon'", "images build --pull REF")),
+        (("--rootfs", "absent.tar"), ("'--rootfs'", "does not exist")),
+        (("--rootfs", "."), ("'--rootfs'", "is a directory")),
+        (("--pull", ""), ("--pull: the reference is empty",)),
+        (("--pull", "base"), ("--pull: 'base' is the name of an image that is built", "docker.io/library/base")),
+        (("--pull", "a/b:1", "base"), ("--pull takes an image as it is",)),
+        (("--pull", "a/b:1", "--rootfs", "root.tar"), ("--pull takes an image as it is",)),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_wrong_use_is_told_whether_an_engine_answers_or_not(
+    alone: Cli, command: tuple[str, ...], told: tuple[str, ...]
+) -> None:
+    tarfile.open(alone.folder / "root.tar", "w").close()
+    said = alone("images", "build", *command, "--json", code=2)
+    assert said.out == ""
+    assert all(one in said.err for one in told), said.err
+
+
+def test_the_doctor_misses_an_engine_and_finds_no_fault_in_it(alone: Cli) -> None:
+    checks = {one["name"]: one for one in alone("doctor", "--json").object["checks"]}
+    found = checks["sandbox docker"]
+    assert (found["ok"], found["missing"]) == (True, True)
+    assert found["fix"]
+    assert "does not work here" in found["detail"]
+
+
+def test_docker_is_a_sandbox_that_can_be_asked_for(cli: Cli) -> None:
+    """It isolates: hidden tests are no reason to refuse it. Another name is refused with all that there are."""
+    said = cli("run", "absent/absent/1", "--policy", "reference", "--sandbox", "docker", code=2)
+    assert "--sandbox" not in said.err
+    said = cli("run", "absent/absent/1", "--policy", "reference", "--sandbox", "podman", code=2)
+    assert "'bubblewrap', 'docker', 'unsafe-local'" in said.err
