@@ -1,10 +1,16 @@
 """``tiltyard images`` where no engine answers, and what is refused before one is asked."""
 
 import tarfile
+from collections.abc import Iterator
 from dataclasses import replace
 
+import docker
 import pytest
 
+from infra.sandboxes.docker import archive, layers
+from infra.sandboxes.docker.engine import connected
+from infra.sandboxes.docker.images import ImageRecord
+from schemas.base import sha256
 from tests.e2e.cli.cli_calls import Cli
 
 MEND = "to mend it: install Docker"
@@ -75,3 +81,48 @@ def test_docker_is_a_sandbox_that_can_be_asked_for(cli: Cli) -> None:
     assert "--sandbox" not in said.err
     said = cli("run", "absent/absent/1", "--policy", "reference", "--sandbox", "podman", code=2)
     assert "'bubblewrap', 'docker', 'unsafe-local'" in said.err
+
+
+@pytest.fixture
+def engine(cli: Cli) -> Iterator[docker.DockerClient]:
+    """Asked for by another process first: Docker's library leaves a socket open where no engine answers."""
+    if "no Docker engine answers" in (said := cli("images", "list", code=None)).err:
+        pytest.skip(said.err)
+    engine = connected()
+    yield engine
+    engine.close()
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize(
+    ("held", "told"), [(None, "root.tar cannot be used"), ("etc/motd", "root.tar has no /usr/bin/python3")]
+)
+def test_a_root_folder_that_makes_no_image_is_the_callers(cli: Cli, held: str | None, told: str) -> None:
+    file = cli.folder / "root.tar"
+    file.write_bytes(b"no archive" * 100)
+    if held:
+        with tarfile.open(file, "w") as packed:
+            packed.addfile(tarfile.TarInfo(held))
+    said = cli("images", "build", "--rootfs", "root.tar", "--json", code=2)
+    assert f"--rootfs: {told}" in said.err
+    assert "to mend it: give a " in said.err
+    assert cli("images", "list", "--json").object == {"images": []}
+
+
+def test_an_image_is_listed_by_a_short_id_and_with_json_by_all_of_it(cli: Cli, engine: docker.DockerClient) -> None:
+    """What the engine has is listed, what it has no longer is not. An empty root folder's image is enough."""
+    made = archive.image([layers.layer({"etc": layers.folder("etc")})], "tiltyard/listed:latest", {})
+    (loaded,) = engine.images.load(made.archive)
+    try:
+        record = ImageRecord(name="listed", id=made.id, bytes=loaded.attrs["Size"], packages=("a_1_all", "b_2_all"))
+        gone = record.model_copy(update={"name": "gone", "id": "sha256:" + "0" * 64})
+        (cli.home / "images").mkdir(parents=True)
+        for one in (record, gone):
+            place = cli.home / "images" / f"{sha256(one.name.encode())[7:23]}.json"
+            place.write_text(one.model_dump_json())
+        assert cli("images", "list", "--json").object == {"images": [record.model_dump(mode="json")]}
+        heads, row = (line.split() for line in cli("images", "list").out.splitlines())
+        assert heads == ["IMAGE", "ID", "SIZE", "PACKAGES"]
+        assert row == ["listed", made.id[7:19], "0.0", "MB", "2"]
+    finally:
+        engine.images.remove(made.id, force=True)
