@@ -62,6 +62,8 @@ def create(
     bound = {**{str(path): {"bind": place, "mode": "rslave"} for place, path in places.items()}}
     bound[str(folder / "ctl")] = {"bind": str(CONTROL), "mode": "rw"}
     bound[str(supervisor)] = {"bind": str(PLACE), "mode": "ro"}
+    # Docker would tell the host's name servers, which nothing here can reach.
+    bound[os.devnull] = {"bind": "/etc/resolv.conf", "mode": "ro"}
     memory = memory_of(limits)
     return engine.containers.create(
         image,
@@ -85,6 +87,7 @@ def create(
         memswap_limit=memory,
         log_config=LogConfig(type=LogConfig.types.NONE),
         init=False,
+        tmpfs={"/dev/mqueue": "ro,size=4k"},  # a queue is made by a file there, too, and outlives its maker
         volumes=bound,
     )
 

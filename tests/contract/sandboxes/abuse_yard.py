@@ -104,10 +104,14 @@ def descendants() -> list[str]:
 
 
 def mounts() -> list[str]:
-    """Where something is mounted, as this process sees it, and what one of its threads has for single sandboxes."""
+    """Where something is mounted, as this process sees it, and what one of its threads has for single sandboxes.
+
+    Places of containers are not of these sandboxes: their tests may run at the same time.
+    """
     tables = [path.read_text().splitlines() for path in Path("/proc/self/task").glob("*/mountinfo")]
     volumes = [line.split()[4] for table in tables for line in table if "/volumes/" in line]
-    return [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()] + volumes
+    places = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return [place for place in places if "/places/" not in place] + volumes
 
 
 async def until(holds: Any, what: str, within_s: float = 30) -> None:

@@ -67,3 +67,17 @@ async def test_a_sandbox_outlives_its_host_in_the_middle_of_a_command(
         assert containers_of(engine, record.episode_id) == []
     assert mounts_below(tmp_path) == []
     assert os.listdir(tmp_path / "sandboxes") == []
+
+
+async def test_what_docker_would_let_in_is_kept_out(host: SandboxHost) -> None:
+    async with SandboxBench(host, "docker").sandbox() as box:
+        assert await box.out("cat /etc/resolv.conf") == ""
+        assert (await box.sh("echo > /dev/mqueue/queue")).exit_code != 0
+        assert (await box.sh("echo > /usr/own; echo > /etc/own; echo > /ctl/own")).exit_code != 0
+        assert (await box.sh("cat /ctl/journal; ls /ctl")).stdout.text == ""
+        assert await box.out("ls /sys/class/net") == "lo\n"
+        assert await box.out("grep -c . /proc/net/route") == "1\n", "no route but the line of headings"
+        assert (await box.sh("kill -KILL 1; kill -TERM 1")).exit_code != 0
+        caps = await box.out("grep Cap /proc/self/status | grep -v CapBnd | cut -f2 | sort -u")
+        assert caps == "0000000000000000\n"
+        assert await box.out("find / -xdev -perm /6000 2>/dev/null; true") == ""
