@@ -15,12 +15,13 @@ from infra.local.processes import alive
 from infra.sandboxes.docker import container as containers
 from infra.sandboxes.docker.area import Area
 from infra.sandboxes.docker.container import DOOR, ContainerSandbox, Remains
+from infra.sandboxes.docker.engine import problem_of
 from infra.sandboxes.docker.images import Images
 from infra.sandboxes.docker.places import AGENT
 from infra.sandboxes.docker.supervisors import Supervisors
 from infra.sandboxes.threads import in_thread
 from schemas.sandbox import DriverName, Enforced, SandboxOffer, SandboxOrder
-from tiltyard.errors import EnvironmentFailed
+from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
 
 START_S, PAUSE_S = 20.0, 0.002
 """How long a supervisor may take to open its door, in seconds, and how often it is looked for."""
@@ -47,10 +48,9 @@ class DockerLauncher:
         """Whether the engine answers, has the runtime, and may be given mounts of ours."""
         if os.geteuid() != 0:
             return self._refused("only root may mount what its sandboxes write to", "run the stack as root")
-        try:
-            runtimes = self._engine.info()["Runtimes"]
-        except (DockerException, OSError) as error:
-            return self._refused(f"no engine answers: {error}", START_DOCKER)
+        if problem := problem_of(self._engine):
+            return self._refused(f"no engine answers: {problem}", START_DOCKER)
+        runtimes = self._engine.info()["Runtimes"]
         if self._runtime not in runtimes:
             known = ", ".join(sorted(runtimes))
             return self._refused(f"the engine has no runtime {self._runtime!r}", f"use one of {known}")
@@ -81,7 +81,10 @@ class DockerLauncher:
 
     def _launched(self, order: SandboxOrder, folder: Path) -> ContainerSandbox:
         with self._making:  # whoever comes meanwhile needs the same
-            record = self._images.get(order.image)
+            try:
+                record = self._images.get(order.image)
+            except EnvironmentFailed as error:  # no trial can wait for what may never be there
+                raise SandboxUnavailable(f"{error}; name another image in the task's sandbox") from error
             supervisor = self._supervisors.of(record.id)
         area = _area_of(folder)
         labels = {

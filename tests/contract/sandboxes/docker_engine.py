@@ -7,10 +7,9 @@ from pathlib import Path
 
 import docker
 import pytest
-from docker.errors import DockerException
 
 from infra.sandboxes.docker.container import LABEL
-from infra.sandboxes.docker.engine import connected
+from infra.sandboxes.docker.engine import connected, problem_of
 from infra.sandboxes.docker.images import Images
 from infra.sandboxes.docker.launcher import DockerLauncher
 from infra.sandboxes.host import SandboxHost
@@ -22,10 +21,8 @@ def engine_or_skip() -> Iterator[docker.DockerClient]:
         pytest.skip("only root may mount what Docker sandboxes write to")
     engine = connected()
     try:
-        try:
-            engine.ping()
-        except (DockerException, OSError) as error:
-            pytest.skip(f"no Docker engine answers: {error}")
+        if problem := problem_of(engine):
+            pytest.skip(f"no Docker engine answers: {problem}")
         yield engine
     finally:
         engine.close()

@@ -12,6 +12,7 @@ import pytest
 
 from infra.sandboxes.host import SandboxHost
 from tests.contract.sandboxes.docker_engine import containers_of, docker_host, engine_or_skip, mounts_below
+from tiltyard.errors import SandboxUnavailable
 from tiltyard.testing.sandbox_bench import Box, SandboxBench
 from tiltyard.testing.sandbox_kit import PROCESS_CHECKS, SANDBOX_CHECKS, SandboxCheck
 
@@ -81,3 +82,10 @@ async def test_what_docker_would_let_in_is_kept_out(host: SandboxHost) -> None:
         caps = await box.out("grep Cap /proc/self/status | grep -v CapBnd | cut -f2 | sort -u")
         assert caps == "0000000000000000\n"
         assert await box.out("find / -xdev -perm /6000 2>/dev/null; true") == ""
+
+
+async def test_an_image_that_cannot_be_had_ends_the_wait(host: SandboxHost) -> None:
+    bench = SandboxBench(host, "docker")
+    with pytest.raises(SandboxUnavailable, match="name another image"):
+        await bench.port.provision(bench.order(image="127.0.0.1:1/nobody/nothing:1"))
+    assert await host.sandboxes() == ()
