@@ -117,7 +117,13 @@ class ContainerSandbox:
             groups=tuple(map(str, self._group.folders)),
         )
         self.identity: dict[str, object] = remains.model_dump(mode="json")
-        self.setup: dict[str, object] = {"pid_one": True, "uid": AGENT, "gid": AGENT, "work": WORK}
+        self.setup: dict[str, object] = {
+            "pid_one": True,
+            "own_user": False,  # it is that of all containers
+            "uid": AGENT,
+            "gid": AGENT,
+            "work": WORK,
+        }
 
     def processes(self) -> tuple[int, ...]:
         first = self._first

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 class Recipe:
     """How commands are run: all that is the same for each of them."""
 
-    def __init__(self, work: int, environment: dict[str, str], limits: dict[str, Any], agent: Agent, pid_one: bool):
+    def __init__(
+        self, work: int, environment: dict[str, str], limits: dict[str, Any], agent: Agent, own_user: bool
+    ):
         self.work, self.agent = work, agent
         self.most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.environment = {name.encode(): value.encode() for name, value in environment.items()}
@@ -36,7 +38,7 @@ class Recipe:
             (resource.RLIMIT_NOFILE, within(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)),
             (resource.RLIMIT_CORE, (0, 0)),
         ]
-        if pid_one:  # it counts all processes of a user: without a namespace that is more than the sandbox's
+        if own_user:  # it counts all processes of a user: that may be more than the sandbox's
             self.rlimits.append((resource.RLIMIT_NPROC, within(resource.RLIMIT_NPROC, limits["processes"])))
 
     def become(

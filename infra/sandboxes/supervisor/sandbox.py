@@ -53,7 +53,8 @@ class Sandbox:
     def set_up(self, request: dict[str, Any]) -> None:
         """Be this sandbox, once: its files, environment, limits, and who its commands run as.
 
-        ``work`` is the work folder, ``sync`` asks the journal to wait for the disk.
+        ``work`` is the work folder, ``own_user`` says that nobody outside has this user, ``sync`` asks the journal
+        to wait for the disk.
         """
         if self.is_set_up:
             raise bad("has been set up already", "sandbox")
@@ -65,7 +66,7 @@ class Sandbox:
         limits, agent = request["limits"], Agent(request.get("uid"), request.get("gid"))
         work = os.open(path, FOLDER)
         try:
-            recipe = Recipe(work, environment, limits, agent, pid_one)
+            recipe = Recipe(work, environment, limits, agent, bool(request.get("own_user", pid_one)))
             with agent:
                 put_start(work, request.get("start", {}).get("entries", []), request["tail"])
         except BaseException:

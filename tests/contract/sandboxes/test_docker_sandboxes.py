@@ -11,6 +11,7 @@ import docker
 import pytest
 
 from infra.sandboxes.host import SandboxHost
+from schemas.sandbox import SandboxLimits
 from tests.contract.sandboxes.docker_engine import containers_of, docker_host, engine_or_skip, mounts_below
 from tiltyard.errors import SandboxUnavailable
 from tiltyard.testing.sandbox_bench import Box, SandboxBench
@@ -89,3 +90,10 @@ async def test_an_image_that_cannot_be_had_ends_the_wait(host: SandboxHost) -> N
     with pytest.raises(SandboxUnavailable, match="name another image"):
         await bench.port.provision(bench.order(image="127.0.0.1:1/nobody/nothing:1"))
     assert await host.sandboxes() == ()
+
+
+async def test_processes_of_one_are_not_counted_in_another(host: SandboxHost) -> None:
+    bench = SandboxBench(host, "docker")
+    async with bench.sandbox() as busy, bench.sandbox(limits=SandboxLimits(processes=8)) as small:
+        await busy.sh("for i in $(seq 40); do sleep 1000 & done; echo started")
+        assert await small.out("sleep 0.1 & sleep 0.1 & wait; echo done") == "done\n"
