@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from infra.local.processes import ProcessId, alive, identify
 from infra.sandboxes import cgroups
 from infra.sandboxes.cgroups import Group
-from infra.sandboxes.looking import below, in_time
+from infra.sandboxes.looking import in_time
 from schemas.base import Model, sha256
 
 
@@ -40,10 +40,7 @@ class BoxedSandbox:
         self.setup: dict[str, object] = {"pid_one": True}
 
     def processes(self) -> tuple[int, ...]:
-        """All in its namespace of processes, which are those below the first one, and all in its control groups."""
-        first = self._first
-        inside = {first.pid, *below(first.pid)} if first and alive(first) else set()
-        return tuple(sorted({*inside, *self._group.processes()}))
+        return cgroups.everyone(self._first, self._group)
 
     def memory_kills(self) -> int:
         return self._group.memory_kills()

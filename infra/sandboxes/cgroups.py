@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from infra.local.processes import identify
+from infra.local.processes import ProcessId, alive, identify
 from infra.sandboxes import volumes
-from infra.sandboxes.looking import in_time
+from infra.sandboxes.looking import below, in_time
 from infra.sandboxes.passing import may_pass
 from schemas.sandbox import Enforced, SandboxLimits
 
@@ -134,6 +134,21 @@ def find_groups(cgroup: str | None = None, mountinfo: str | None = None) -> Cont
         if place.resource not in usable and _takes(place):
             usable[place.resource] = place
     return ControlGroups(tuple(usable.values()))
+
+
+def groups_of(pid: int) -> Group:
+    """The groups that a process is in, as this machine has them mounted. Raises ``OSError``."""
+    found: dict[Enforced, Path] = {}
+    for place in candidates(Path(f"/proc/{pid}/cgroup").read_text(), _own(Path("/proc/self/mountinfo"))):
+        if (place.folder / "cgroup.procs").exists():
+            found.setdefault(place.resource, place.folder)
+    return Group(tuple(dict.fromkeys(found.values())))
+
+
+def everyone(first: ProcessId | None, group: Group) -> tuple[int, ...]:
+    """All in the namespace of processes that begins with ``first``, and all in its control groups."""
+    inside = {first.pid, *below(first.pid)} if first and alive(first) else set()
+    return tuple(sorted({*inside, *group.processes()}))
 
 
 def candidates(cgroup: str, mountinfo: str) -> Iterator[Place]:

@@ -231,8 +231,8 @@ class SandboxHost:
         launcher = self._launchers[held.ref.driver]
         try:
             launched = await launcher.find(held.kept.identity) if held.kept.state != "lost" else None
-        except EnvironmentFailed as error:
-            log.warning("%s cannot be asked any more: %s", held.folder.name, error)
+        except Exception:  # whatever a damaged record leads to, the host starts
+            log.exception("the sandbox in %s cannot be asked any more", held.folder)
             return False
         if launched is None:
             return False

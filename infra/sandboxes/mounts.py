@@ -60,11 +60,6 @@ def share(folder: Path) -> None:
     _mount("none", os.fspath(folder), "", _MS_SHARED)
 
 
-def unmount_unused(target: Path) -> None:
-    """Unmount what nobody uses, everywhere. Raises ``OSError``: ``EBUSY`` while something is open there."""
-    _check(ctypes.CDLL(None, use_errno=True).umount2(os.fsencode(target), 0), f"umount {target}")
-
-
 def unmount(target: Path) -> None:
     """Take a mount and those below it away from here; where else they are seen they stay. Raises ``OSError``."""
     libc = ctypes.CDLL(None, use_errno=True)

@@ -69,19 +69,17 @@ def _opened(home: Path | None, out: Output) -> Iterator["Images"]:
     """The images of an engine that answers. Raises ``EnvironmentFailed``."""
     from docker.errors import DockerException
 
-    from infra.sandboxes.docker.engine import connected
+    from infra.sandboxes.docker.engine import connected, problem_of
     from infra.sandboxes.docker.images import Images
     from infra.sandboxes.docker.launcher import START_DOCKER
     from tiltyard.errors import EnvironmentFailed
     from workers.settings import Settings
 
     folder = Settings.from_environment(home).images
+    engine = connected()
     try:
-        engine = connected()
-        engine.ping()
-    except (DockerException, OSError) as error:
-        raise EnvironmentFailed(f"no Docker engine answers: {error}", fix=START_DOCKER) from error
-    try:
+        if problem := problem_of(engine):
+            raise EnvironmentFailed(f"no Docker engine answers: {problem}", fix=START_DOCKER)
         yield Images(engine, folder, out.note)
     except (DockerException, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None:  # a file of ours, and not the engine

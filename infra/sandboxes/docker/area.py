@@ -1,8 +1,7 @@
-"""The writable places of one container: mounted by the host, and changed for fresh ones between two sandboxes.
+"""The writable places of one container, mounted by the host.
 
 A container is started with an empty folder bound at each place, as a slave of the host's. What the host mounts on
-that folder afterwards is mounted in the container too, and what it unmounts is unmounted there. That it can be
-unmounted proves that no process has anything open in it.
+that folder afterwards is mounted in the container too, with a size and a number of files.
 """
 
 import errno
@@ -10,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from infra.sandboxes.mounts import mount_memory, share, unmount, unmount_unused
+from infra.sandboxes.mounts import mount_memory, share, unmount
 from infra.sandboxes.volumes import volumes_of
 from schemas.sandbox import WORK, SandboxLimits
 
@@ -36,11 +35,6 @@ class Area:
         """Mount fresh places of these sizes. Raises ``OSError``."""
         for volume in volumes_of(limits):
             mount_memory(self._folder / PLACES[volume.name], volume.size, volume.files, volume.mode, self._user)
-
-    def empty(self) -> None:
-        """Unmount the places, with all that is in them. Raises ``OSError`` while a process uses one."""
-        for name in PLACES.values():
-            unmount_unused(self._folder / name)
 
     def remove(self) -> bool:
         """Unmount and remove all of it; whether nothing is left. Again: nothing happens."""

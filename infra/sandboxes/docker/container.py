@@ -15,12 +15,12 @@ from docker.models.containers import Container
 from docker.types import LogConfig
 
 from infra.local.processes import ProcessId, alive, identify
-from infra.sandboxes.cgroups import Group, memory_of, processes_of
+from infra.sandboxes.cgroups import everyone, groups_of, memory_of, processes_of
 from infra.sandboxes.compiled import NAME, PLACE
 from infra.sandboxes.docker.area import Area
-from infra.sandboxes.docker.places import AGENT
+from infra.sandboxes.docker.places import AGENT, LABEL
 from infra.sandboxes.docker.profile import profile
-from infra.sandboxes.looking import below, in_time
+from infra.sandboxes.looking import in_time
 from schemas.base import Model, sha256
 from schemas.sandbox import WORK, SandboxLimits
 
@@ -28,9 +28,6 @@ CONTROL = Path("/ctl")
 """Where a container has its control socket and journal: a folder that is root's, and that commands cannot enter."""
 
 DOOR, JOURNAL = "door", "journal"
-
-LABEL = "tiltyard"
-"""Every container that is ours has it."""
 
 
 class Remains(Model):
@@ -59,7 +56,7 @@ def create(
     runtime: str,
 ) -> Container:
     """A container that is not started; ``folder`` is the sandbox's own. Raises ``DockerException``."""
-    bound = {**{str(path): {"bind": place, "mode": "rslave"} for place, path in places.items()}}
+    bound = {str(path): {"bind": place, "mode": "rslave"} for place, path in places.items()}
     bound[str(folder / "ctl")] = {"bind": str(CONTROL), "mode": "rw"}
     bound[str(supervisor)] = {"bind": str(PLACE), "mode": "ro"}
     # Docker would tell the host's name servers, which nothing here can reach.
@@ -108,7 +105,7 @@ class ContainerSandbox:
         self.control = control
         self._engine, self._container, self._area = engine, container, area
         self._first = identify(first)
-        self._group = group_of(first)
+        self._group = groups_of(first)
         remains = Remains(
             folder=str(folder),
             container=container,
@@ -126,9 +123,7 @@ class ContainerSandbox:
         }
 
     def processes(self) -> tuple[int, ...]:
-        first = self._first
-        inside = {first.pid, *below(first.pid)} if first and alive(first) else set()
-        return tuple(sorted({*inside, *self._group.processes()}))
+        return everyone(self._first, self._group)
 
     def memory_kills(self) -> int:
         return self._group.memory_kills()
@@ -141,22 +136,6 @@ class ContainerSandbox:
         return (
             remove(self._engine, self._container) and in_time(lambda: not self.processes()) and self._area.remove()
         )
-
-
-def group_of(pid: int) -> Group:
-    """The control groups of a container's first process, as this machine has them mounted."""
-    lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
-    found = [_mounted(controllers, path) for _, controllers, path in lines]
-    return Group(tuple(folder for folder in found if folder is not None))
-
-
-def _mounted(controllers: str, path: str) -> Path | None:
-    """Of version 1 the groups that hold it to something, of version 2 the one there is."""
-    names = controllers.removeprefix("name=").split(",")
-    wanted = {"memory", "pids"} & set(names) or (not controllers and {""})
-    roots = [Path("/sys/fs/cgroup", name) for name in wanted] if wanted else []
-    folders = [root / path.lstrip("/") for root in roots]
-    return next((folder for folder in folders if (folder / "cgroup.procs").exists()), None)
 
 
 def remove(engine: docker.DockerClient, container: str) -> bool:

@@ -14,11 +14,9 @@ from docker.errors import DockerException, ImageNotFound
 from infra.local.state import write_atomically
 from infra.sandboxes.docker import archive, layers, packages, recipes
 from infra.sandboxes.docker.layers import Members
-from infra.sandboxes.docker.places import ETC
+from infra.sandboxes.docker.places import ETC, LABEL
 from schemas.base import Model, sha256
 from tiltyard.errors import BadInput, EnvironmentFailed
-
-LABEL = "tiltyard"
 
 COMPILE = (
     "import compileall, py_compile as p, sysconfig; "

@@ -1,8 +1,11 @@
-"""Who commands run as in a container, and what its ``/etc`` says."""
+"""How our containers are known, who commands run as in them, and what their ``/etc`` says."""
 
 from collections.abc import Mapping
 
 from schemas.sandbox import WORK
+
+LABEL = "tiltyard"
+"""Every image and container that is ours has it."""
 
 AGENT = 1_900_000_000
 """User and group of commands. Nobody on the machine has it: limits by user and signals reach no one else's."""

@@ -8,10 +8,10 @@ from pathlib import Path
 import docker
 import pytest
 
-from infra.sandboxes.docker.container import LABEL
 from infra.sandboxes.docker.engine import connected, problem_of
 from infra.sandboxes.docker.images import Images
 from infra.sandboxes.docker.launcher import DockerLauncher
+from infra.sandboxes.docker.places import LABEL
 from infra.sandboxes.host import SandboxHost
 
 

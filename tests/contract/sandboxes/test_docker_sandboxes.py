@@ -10,8 +10,10 @@ from pathlib import Path
 import docker
 import pytest
 
+from infra.sandboxes import records
 from infra.sandboxes.host import SandboxHost
-from schemas.sandbox import SandboxLimits
+from infra.sandboxes.records import Kept
+from schemas.sandbox import SandboxLimits, SandboxRef
 from tests.contract.sandboxes.docker_engine import containers_of, docker_host, engine_or_skip, mounts_below
 from tiltyard.errors import SandboxUnavailable
 from tiltyard.testing.sandbox_bench import Box, SandboxBench
@@ -97,3 +99,15 @@ async def test_processes_of_one_are_not_counted_in_another(host: SandboxHost) ->
     async with bench.sandbox() as busy, bench.sandbox(limits=SandboxLimits(processes=8)) as small:
         await busy.sh("for i in $(seq 40); do sleep 1000 & done; echo started")
         assert await small.out("sleep 0.1 & sleep 0.1 & wait; echo done") == "done\n"
+
+
+async def test_a_damaged_record_stops_no_host(docker_images: Path, tmp_path: Path) -> None:
+    async with docker_host(tmp_path, docker_images) as host:
+        order = SandboxBench(host, "docker").order()
+    ref = SandboxRef(driver="docker", name=order.name, incarnation=1)
+    kept = Kept.of(order).model_copy(update={"state": "live", "identity": {"first": 5}})
+    records.write(records.folder_of(tmp_path / "sandboxes", ref), kept)
+    async with docker_host(tmp_path, docker_images) as host:
+        assert [(one.ref, one.state) for one in await host.sandboxes()] == [(ref, "lost")]
+        await host.release(ref)
+        assert await host.sandboxes() == ()
