@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -130,3 +131,23 @@ async def test_one_that_is_not_drained_is_not_renewed(tmp_path: Path) -> None:
             await den.link.ask("seal")
             with pytest.raises(BadInput, match="not drained"):
                 await den.link.ask("renew", journal=str(tmp_path / "second"))
+
+
+async def test_an_answer_goes_to_the_visit_that_asked(tmp_path: Path) -> None:
+    """Each host counts its questions from one: an answer for the one before would be taken for another one's."""
+    with listening(tmp_path) as process:
+        async with visit(tmp_path, process) as den:
+            await den.setup()
+            await den.sh("sleep 1000 & echo $! > pid")
+            old = asyncio.create_task(den.link.ask("settle", limit_s=0.2))  # its third question
+            await asyncio.sleep(0)
+            await den.link.ask("ping")
+        async with visit(tmp_path, process) as newer:
+            await newer.link.ask("ping")
+            await newer.link.ask("ping")
+            third = asyncio.create_task(newer.link.ask("settle", limit_s=60))
+            await asyncio.sleep(0.4)  # the old one's limit is over
+            os.kill(int((tmp_path / "work" / "pid").read_text()), signal.SIGKILL)
+            assert await third == {"empty": True}
+        with pytest.raises(SandboxLost):
+            await old
