@@ -1,5 +1,6 @@
 """The supervisor as containers of an image run it: compiled by that image's own Python."""
 
+from functools import cached_property
 from pathlib import Path
 
 import docker
@@ -21,13 +22,17 @@ class Supervisors:
 
     def of(self, image: str) -> Path:
         """The folder for the image of this id. Raises ``SandboxUnavailable`` for one without a Python that does."""
-        source = write_supervisor(_made(self._folder / "source"))
-        made = self._folder / sha256(image.encode() + source.read_bytes())[7:23]
+        made = self._folder / sha256(image.encode() + self._source.read_bytes())[7:23]
         if not (made / NAME).exists():
             coming = _made(made.with_suffix(".coming"))
-            self._compile(image, source, coming)
+            self._compile(image, self._source, coming)
             coming.replace(made)
         return made
+
+    @cached_property
+    def _source(self) -> Path:
+        """Joined once: it takes a third of the time of a container's start, and comes out the same again."""
+        return write_supervisor(_made(self._folder / "source"))
 
     def _compile(self, image: str, source: Path, into: Path) -> None:
         paths = (f"/in/{SOURCE_NAME}", f"/out/{NAME}", str(PLACE / SOURCE_NAME))
