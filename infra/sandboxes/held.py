@@ -3,6 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,9 +13,11 @@ from pydantic import BaseModel, ValidationError
 from infra.sandboxes import records
 from infra.sandboxes.launching import Launched
 from infra.sandboxes.link import Link
+from infra.sandboxes.patience import MISSES, Patience, until_silent
 from infra.sandboxes.records import Kept
 from infra.sandboxes.threads import in_thread
-from schemas.base import Model, digest_of
+from infra.sandboxes.verdicts import MemoryVerdicts
+from schemas.base import digest_of
 from schemas.sandbox import (
     Enforced,
     ExecRequest,
@@ -24,7 +28,7 @@ from schemas.sandbox import (
     SandboxReply,
     SandboxRequest,
 )
-from tiltyard.errors import BadInput, LateWrite, SandboxLost, SandboxOutOfMemory
+from tiltyard.errors import BadInput, LateWrite, SandboxLost, SandboxOutOfMemory, TiltyardError
 
 log = logging.getLogger(__name__)
 
@@ -32,42 +36,6 @@ M = TypeVar("M", bound=BaseModel)
 
 PAUSE_S = 0.02
 """Between two looks from outside."""
-
-
-class Patience(Model):
-    """How long a supervisor may take to answer, in seconds. One that takes longer is killed: its sandbox is lost.
-
-    ``answer_s`` is what anything may take beyond the time that its request gives it. ``alone_s`` is how long a
-    drained one may be seen in company, from outside: what was killed takes a moment to go.
-    """
-
-    answer_s: float = 60
-    drain_s: float = 30
-    alone_s: float = 2
-
-
-PATIENCE = Patience()
-
-
-class MemoryVerdicts:
-    """Which commands the machine ended for want of memory: decided once for each, so that it stays as it was."""
-
-    def __init__(self) -> None:
-        self._kills_before: dict[str, int] = {}
-        self._verdicts: dict[str, bool] = {}
-
-    def begin(self, op_id: str, kills: int) -> None:
-        """The command is asked for, perhaps again; so many had been killed before."""
-        self._kills_before.setdefault(op_id, kills)
-
-    def judged(self, reply: SandboxReply, launched: Launched | None) -> SandboxReply:
-        """The reply with the verdict: SIGKILL ended it, not its deadline, and the machine killed meanwhile."""
-        ended = reply.exec
-        if ended is None or ended.signal != "SIGKILL" or ended.timed_out or launched is None:
-            return reply
-        killed = launched.memory_kills() > self._kills_before[reply.op_id]
-        verdict = self._verdicts.setdefault(reply.op_id, killed)
-        return reply.model_copy(update={"exec": ended.model_copy(update={"out_of_memory": verdict})})
 
 
 class HeldSandbox:
@@ -85,6 +53,8 @@ class HeldSandbox:
         self._watch: asyncio.Task[None] | None = None
         self._memory = MemoryVerdicts()
         self._survived = 0  # kills for want of memory that the supervisor has answered after
+        self._undisturbed = 0  # questions that the supervisor answers before it hears of anything else
+        self._why = "its supervisor has ended"
         self._sealed_inside = self._ended = self._given_up = False
         self._ending, self._draining = asyncio.Lock(), asyncio.Lock()
 
@@ -95,7 +65,7 @@ class HeldSandbox:
     async def attach(self, launched: Launched) -> None:
         """Speak with the supervisor from now on; when it hangs up the sandbox is lost."""
         self._launched, self._end = launched, lambda: in_thread(launched.end)
-        self._link = link = await Link.over(launched.control, lambda: self._loss(self._ended_by_itself()))
+        self._link = link = await Link.over(launched.control, lambda: self._loss(self._blamed(self._why)))
         self._watch = asyncio.create_task(self._lose_with(link))
         self.now(identity=launched.identity)
 
@@ -130,12 +100,15 @@ class HeldSandbox:
         within_s = beyond_s + self._patience.answer_s
         link = self.require_there()
         kills = self._memory_kills() if kills is None else kills
+        self._undisturbed += beyond_s <= 0
         try:
             async with asyncio.timeout(within_s):
                 answer = await link.ask(do, **fields)
         except TimeoutError:
             await self.lose(why := self._blamed(f"its supervisor did not answer {do!r} within {within_s:g} s"))
             raise self._loss(why) from None
+        finally:
+            self._undisturbed -= beyond_s <= 0
         self._survived = max(self._survived, kills)
         return answer
 
@@ -224,6 +197,7 @@ class HeldSandbox:
         """It is lost from now on, and what is left of it is ended at once; its record stays until the release."""
         if was_there := self.kept.state != "lost":
             log.warning("%s is lost: %s", _name(self.ref), why)
+            self._why = why
             self._change({"state": "lost"})
         if not await self.end():
             log.error("something of %s is left after a kill", _name(self.ref))
@@ -260,9 +234,6 @@ class HeldSandbox:
         self._change({"memory_kills": kills})
         return f"{why}, after the kernel had ended {kills} processes in it for want of memory"
 
-    def _ended_by_itself(self) -> str:
-        return self._blamed("its supervisor has ended")
-
     def _loss(self, why: str) -> SandboxLost:
         kind = SandboxOutOfMemory if self.kept.memory_kills else SandboxLost
         return kind(f"{_name(self.ref)} is lost: {why}")
@@ -271,8 +242,16 @@ class HeldSandbox:
         return self._launched.memory_kills() if self._launched else 0
 
     async def _lose_with(self, link: Link) -> None:
-        await link.wait_closed()
-        await self.lose(self._ended_by_itself())
+        """Lose it when its supervisor has hung up or fallen silent. What has a limit of its own may take that."""
+        every_s = self._patience.ping_s
+        silent = await until_silent(link, partial(self._ping, link), every_s, lambda: self._undisturbed > 0)
+        await self.lose(self._blamed(f"no sign of life in {MISSES * every_s:g} s" if silent else self._why))
+
+    async def _ping(self, link: Link) -> None:
+        kills = self._memory_kills()
+        with suppress(TiltyardError):  # a hang-up is seen as one
+            await link.ask("ping")
+            self._survived = max(self._survived, kills)
 
 
 def _name(ref: SandboxRef) -> str:

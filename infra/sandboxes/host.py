@@ -13,9 +13,10 @@ from types import MappingProxyType
 from typing import Self, TypeVar
 
 from infra.sandboxes import records
-from infra.sandboxes.held import PATIENCE, HeldSandbox, Patience
+from infra.sandboxes.held import HeldSandbox
 from infra.sandboxes.launching import Launcher
 from infra.sandboxes.making import Making
+from infra.sandboxes.patience import PATIENCE, Patience
 from infra.sandboxes.records import Kept, folder_of, ref_of
 from infra.sandboxes.threads import in_thread
 from schemas.sandbox import (

@@ -18,7 +18,7 @@ from tiltyard.testing.memory_sandboxes import MemorySandboxes
 
 REQUEST: TypeAdapter[SandboxRequest] = TypeAdapter(SandboxRequest)
 
-METHODS = {"setup": "_set_up"} | {do: do for do in ("call", "snapshot", "settle", "seal", "drain", "facts")}
+METHODS = {"setup": "_set_up"} | {do: do for do in ("ping", "call", "snapshot", "settle", "seal", "drain", "facts")}
 
 
 class MemoryLauncher:
@@ -158,6 +158,9 @@ class MemoryLaunched:
         assert SandboxLimits.model_validate(limits) == self._order.limits
         assert pid_one
         self._ref = await self._box.provision(self._order)
+        return {}
+
+    async def ping(self) -> dict[str, Any]:
         return {}
 
     async def call(self, request: Any, digest: str) -> dict[str, Any]:

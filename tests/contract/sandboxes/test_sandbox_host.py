@@ -5,17 +5,17 @@ import json
 import logging
 import shutil
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from infra.sandboxes.held import HeldSandbox, Patience
+from infra.sandboxes.held import HeldSandbox
 from infra.sandboxes.host import SandboxHost
 from infra.sandboxes.records import Kept, counts
-from schemas.sandbox import ExecRequest, SandboxOrder, SandboxRef
-from tests.contract.sandboxes.memory_launcher import MemoryLaunched, MemoryLauncher
+from schemas.sandbox import SandboxRef
+from tests.contract.sandboxes.host_yard import SHORT, SLEEP, TRUE, Yard, open_yard, order, states, waits
+from tests.contract.sandboxes.memory_launcher import MemoryLauncher
 from tiltyard.errors import (
     BadInput,
     EnvironmentFailed,
@@ -24,59 +24,12 @@ from tiltyard.errors import (
     SandboxOutOfMemory,
     SandboxUnavailable,
 )
-from tiltyard.testing.sandbox_bench import OWNER
-
-SHORT = Patience(answer_s=0.05, drain_s=0.05, alone_s=0.05)
-SLEEP = ExecRequest(op_id="sleep", argv=("/bin/sh", "-c", "sleep 1000"), timeout_s=1000)
-TRUE = ExecRequest(op_id="true", argv=("/bin/sh", "-c", "true"), timeout_s=10)
-
-
-def order(name: str = "one", incarnation: int = 1) -> SandboxOrder:
-    return SandboxOrder(
-        driver="bubblewrap", name=name, incarnation=incarnation, owner=OWNER, episode_id=f"of {name}"
-    )
-
-
-class Yard:
-    """A host and its driver. ``crash`` leaves them as a killed process does, and starts the next host."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.launcher = folder, MemoryLauncher()
-        self.hosts: list[SandboxHost] = []
-        self.slots = 0
-
-    async def start(self, slots: int = 2, patience: Patience = Patience()) -> SandboxHost:  # noqa: B008 frozen
-        self.slots = slots
-        self.hosts.append(SandboxHost({"bubblewrap": self.launcher}, self.folder, slots, patience))
-        return await self.hosts[-1].__aenter__()
-
-    @property
-    def last(self) -> MemoryLaunched:
-        return self.launcher.launched[-1]
 
 
 @pytest.fixture
-async def yard(tmp_path: Path) -> Any:
-    made = Yard(tmp_path / "sandboxes")
-    yield made
-    assert made.launcher.most <= made.slots, "more were there at once than slots"
-    made.launcher.stuck = False
-    for host in made.hosts:
-        await host.__aexit__()
-    assert made.launcher.places == set(), "something is left"
-
-
-async def states(host: SandboxHost) -> dict[str, str]:
-    return {f"{one.ref.name}/{one.ref.incarnation}": one.state for one in await host.sandboxes()}
-
-
-async def waits(host: SandboxHost, asked: SandboxOrder) -> "asyncio.Task[SandboxRef]":
-    """A provision that is in the queue now."""
-    task = asyncio.create_task(host.provision(asked))
-    for _ in range(10):
-        await asyncio.sleep(0)
-    assert not task.done()
-    return task
+async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+    async with open_yard(tmp_path / "sandboxes") as made:
+        yield made
 
 
 async def test_slots_are_given_in_the_order_of_asking_and_a_cancelled_one_leaves_the_queue(yard: Yard) -> None:
