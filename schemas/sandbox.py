@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, mo
 
 from schemas.base import Model
 from schemas.span import RealS
+from schemas.told import CommandRecord, ConnectionAttempt, MarkedRead, ProcessRecord, Told
 from schemas.world import Owner
 
 WORK = "/work"
@@ -32,6 +33,16 @@ BASE_IMAGE = "base"
 Enforced = Literal["cpu", "memory", "processes", "disk", "file_count", "output", "network", "files"]
 """What a driver can hold a sandbox to on this machine. ``files`` are those of others, with all other rights;
 ``file_count`` is how many its own places may hold."""
+
+Sight = Literal["every_exec", "connections", "marked_reads", "control_groups"]
+"""What can be told of a sandbox on this machine: each program that is started, attempts to reach somebody, reads of
+marked files, and, from outside, how many processes there are and how they end."""
+
+MAX_TOLD_COMMANDS, MAX_TOLD_PROGRAMS, MAX_TOLD_READS, MAX_TOLD_CONNECTIONS = 10_000, 10_000, 1000, 1000
+"""Entries of each kind that the facts of a sandbox hold. What is more is counted."""
+
+MAX_TOLD_TEXT = 48 * 2**20
+"""Characters of all texts in the facts of one sandbox."""
 
 
 def work_path(path: str) -> str:
@@ -93,10 +104,12 @@ class SandboxPlan(Model):
 
     ``image`` is what a Docker sandbox is made of: one of ``tiltyard images list``, or a registry's reference.
     ``settle_s`` is how long background processes are waited for before the seal, in real seconds. ``on_loss`` says
-    what a lost host costs: ``restore`` goes on from the last checkpoint, with the policy told.
+    what a lost host costs: ``restore`` goes on from the last checkpoint, with the policy told. ``marked`` are those
+    of ``files`` whose every opening is told in the trace, wherever they are moved; the policy does not learn which.
     """
 
     files: dict[WorkPath, str] = {}
+    marked: tuple[WorkPath, ...] = Field(default=(), max_length=MAX_TOLD_READS)
     image: str = Field(default=BASE_IMAGE, min_length=1, max_length=255)
     environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str] = {}
     limits: SandboxLimits = SandboxLimits()
@@ -109,6 +122,8 @@ class SandboxPlan(Model):
         for path in self.files:
             if inside := next((above for above in folders_of(path) if above in self.files), None):
                 raise ValueError(f"files: {inside!r} is a file, and {path!r} would lie below it; rename one")
+        if missing := next((path for path in self.marked if path not in self.files), None):
+            raise ValueError(f"marked: {missing!r} is not among files; add it there, or take it out")
         size, most = sum(len(text.encode()) for text in self.files.values()), self.limits.disk_bytes
         if size > most:
             raise ValueError(f"files: they have {size} bytes; limits.disk_bytes allows {most}")
@@ -151,7 +166,8 @@ class Snapshot(Model):
 class SandboxOrder(Model):
     """Provision one incarnation; again: the same sandbox. Lower incarnations of ``name`` are discarded.
 
-    ``start`` are the files that it begins with.
+    ``start`` are the files that it begins with, ``marked`` those of them whose reads are told: by their paths, each
+    with the path that it is told by.
     """
 
     driver: DriverName
@@ -161,6 +177,7 @@ class SandboxOrder(Model):
     episode_id: str
     image: str = BASE_IMAGE
     start: Snapshot = Snapshot()
+    marked: dict[WorkPath, WorkPath] = {}
     environment: dict[str, str] = {}
     limits: SandboxLimits = SandboxLimits()
 
@@ -253,34 +270,6 @@ class SandboxReply(Model):
     write: WriteResult | None = None
 
 
-class CommandRecord(Model):
-    """One operation as the sandbox's own journal has it. Not ``ended``: it was in flight at the drain."""
-
-    op_id: str
-    do: str
-    argv: tuple[str, ...] = ()
-    path: str = ""
-    request_digest: str
-    started: bool
-    ended: bool
-    exit_code: int | None = None
-    signal: str = ""
-
-
-class ProcessRecord(Model):
-    """One program that was started in a sandbox, by whichever command or process.
-
-    ``pid`` and ``parent`` are as seen in the sandbox. ``op_id`` is the operation that it descends from, empty where
-    that is not known. ``left`` says that it still ran at the seal: a background child.
-    """
-
-    pid: int
-    parent: int
-    argv: tuple[str, ...]
-    op_id: str = ""
-    left: bool = False
-
-
 class SandboxDrain(Model):
     """What the drain of a sandbox found and ended. ``empty`` is proven by looking, never assumed."""
 
@@ -294,7 +283,11 @@ class SandboxDrain(Model):
 class SandboxFacts(Model):
     """What a drained sandbox says of the episode: its operations, programs, environment and refused requests.
 
-    ``watched`` says how programs were seen: each (``every_exec``) or those alive at a look (``snapshots``).
+    ``watched`` says how programs were seen: each (``every_exec``), or those alive at a look (``snapshots``); then
+    nothing is known of connections either. ``unwatched`` are marked files whose reads could not be told of, and
+    ``reads_lost`` says that so much was opened that the kernel did not tell all of it. Reads and connections are
+    those of all incarnations; the rest is of the last one. ``from_journal``: the supervisor had ended, and this is
+    what it had written down, which is nothing of programs.
     """
 
     driver: DriverName
@@ -302,11 +295,27 @@ class SandboxFacts(Model):
     image: str = Field(default="", description="the id of what it was made of, where it was made of an image")
     enforced: tuple[Enforced, ...] = ()
     environment: dict[str, str] = {}
-    commands: tuple[CommandRecord, ...] = ()
-    processes: tuple[ProcessRecord, ...] = ()
+    commands: tuple[CommandRecord, ...] = Field(default=(), max_length=MAX_TOLD_COMMANDS)
+    commands_not_kept: int = 0
+    processes: tuple[ProcessRecord, ...] = Field(default=(), max_length=MAX_TOLD_PROGRAMS)
     processes_not_kept: int = 0
     watched: Literal["every_exec", "snapshots"] = "snapshots"
+    marked_reads: tuple[MarkedRead, ...] = Field(default=(), max_length=MAX_TOLD_READS)
+    marked_reads_not_kept: int = 0
+    unwatched: tuple[str, ...] = Field(default=(), max_length=MAX_TOLD_READS)
+    reads_lost: bool = False
+    connections: tuple[ConnectionAttempt, ...] = Field(default=(), max_length=MAX_TOLD_CONNECTIONS)
+    connections_not_kept: int = 0
+    from_journal: bool = False
     drain: SandboxDrain = SandboxDrain()
+
+    @model_validator(mode="after")
+    def _is_bounded(self) -> Self:
+        told: tuple[Told, ...] = (*self.commands, *self.processes, *self.marked_reads, *self.connections)
+        plain = sum(map(len, (*self.environment, *self.environment.values(), *self.unwatched)))
+        if (size := plain + sum(one.characters for one in told)) > MAX_TOLD_TEXT:
+            raise ValueError(f"all texts together have {size} characters, of {MAX_TOLD_TEXT}")
+        return self
 
 
 class SandboxOffer(Model):
@@ -317,6 +326,7 @@ class SandboxOffer(Model):
     problem: str = ""
     fix: str = ""
     enforced: tuple[Enforced, ...] = ()
+    sees: tuple[Sight, ...] = ()
     slots: int = 0
 
 

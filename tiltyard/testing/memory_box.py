@@ -8,11 +8,9 @@ from typing import Any, Literal
 
 from schemas.base import digest_of
 from schemas.sandbox import (
-    CommandRecord,
     ExecRequest,
     ExecResult,
     Output,
-    ProcessRecord,
     ReadRequest,
     ReadResult,
     SandboxDrain,
@@ -24,6 +22,7 @@ from schemas.sandbox import (
     WriteRequest,
     WriteResult,
 )
+from schemas.told import CommandRecord, ProcessRecord
 from tiltyard.errors import BadInput, SandboxLost
 from tiltyard.testing.gated_world import Gate
 from tiltyard.testing.little_shell import Forks, Item, Outputs, Program, Shell, parse

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from schemas.sandbox import ProcessRecord, SandboxFacts
+from schemas.sandbox import SandboxFacts
+from schemas.told import ProcessRecord
 from tests.contract.sandboxes.supervised import NO_LISTENER, Supervised, changed, supervised
 
 
