@@ -29,9 +29,10 @@ class FileChange(Model):
 class SandboxEvidence(Model):
     """What the sandbox says, and how its files ended.
 
-    ``changes`` are all differences to the task's files, ``snapshot`` names the object with the contents of those
-    that were created or updated. ``skipped`` are things that are not copied. ``lost``: the sandbox was lost after
-    the last turn; the files are those kept at its end, and of operations and programs nothing is known.
+    ``changes`` are all differences to the task's files. ``snapshot`` names the manifest of all files, ``packs`` the
+    objects with the contents of those that were created or updated. ``skipped`` are things that are not copied.
+    ``lost``: the sandbox was lost after the last turn; the files are those kept at its end, and of operations and
+    programs nothing is known.
     ``out_of_memory``: it was lost for want of memory; where its files had not been kept, there is no ``snapshot``.
     """
 
@@ -41,6 +42,7 @@ class SandboxEvidence(Model):
     changes: tuple[FileChange, ...] = ()
     skipped: tuple[str, ...] = ()
     snapshot: str = ""
+    packs: tuple[str, ...] = ()
 
 
 class Evidence(Model):

@@ -76,7 +76,7 @@ class Closer:
         if request.sandbox is None or task.sandbox is None:
             return request.ending, None, None
         try:
-            closed = await self._sandboxes.close(request.sandbox, task.sandbox, request.settle)
+            closed = await self._sandboxes.close(request.sandbox, task.sandbox, turns, request.settle)
         except SandboxLost as error:
             ending, left = await self._lost(request.sandbox, request.ending, task, turns, error)
             return ending, left, await self._sandboxes.drained(request.sandbox)

@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 
+from schemas.checkpoint import Manifest
 from schemas.evidence import SandboxEvidence
 from schemas.journal import TurnRecord
-from schemas.sandbox import SandboxDrain, SandboxFacts, SandboxPlan, SandboxRef, Snapshot
+from schemas.sandbox import SandboxDrain, SandboxFacts, SandboxPlan, SandboxRef
 from schemas.task import Task
 from tiltyard.episode.delivery import Reconciler
-from tiltyard.episode.sandboxing import has_unsaved, last_checkpoint
+from tiltyard.episode.sandboxing import Checkpoints, checkpoint_of, has_unsaved
 from tiltyard.errors import SandboxLost
 from tiltyard.ports import Objects, Sandboxes
-from tiltyard.sandbox.files import changes, digests, fetch, keep, start_of
+from tiltyard.sandbox.files import changes, start_of
+from tiltyard.sandbox.keeping import keep, look_up
 
 
 class SandboxCloser:
@@ -20,8 +22,11 @@ class SandboxCloser:
         self._sandboxes = sandboxes
         self._reconciler = reconciler
         self._objects = objects
+        self._checkpoints = Checkpoints(sandboxes, reconciler, objects)
 
-    async def close(self, sandbox: SandboxRef, plan: SandboxPlan, settle: bool) -> SandboxEvidence:
+    async def close(
+        self, sandbox: SandboxRef, plan: SandboxPlan, turns: Sequence[TurnRecord], settle: bool
+    ) -> SandboxEvidence:
         """A repeat goes on where it stopped. Raises ``SandboxLost`` and ``SandboxUnreachable``."""
         reach = self._reconciler.until_reply
         if settle and plan.settle_s:
@@ -29,8 +34,8 @@ class SandboxCloser:
         await reach(lambda: self._sandboxes.seal(sandbox))
         await reach(lambda: self._sandboxes.drain(sandbox))
         facts = await reach(lambda: self._sandboxes.facts(sandbox))
-        snapshot = await reach(lambda: self._sandboxes.snapshot(sandbox, digests(start_of(plan))))
-        return await self._evidence(plan, snapshot, facts)
+        name, files = await self._checkpoints.save(sandbox, plan, checkpoint_of(turns))
+        return _evidence(plan, name, files, facts)
 
     async def drained(self, sandbox: SandboxRef) -> SandboxDrain:
         """What the drain of a lost sandbox found and ended, from outside perhaps; nothing where there was none."""
@@ -48,17 +53,21 @@ class SandboxCloser:
         plan = task.sandbox
         if plan is None or plan.on_loss != "restore" or plan.settle_s or has_unsaved(task, turns):
             return None
-        saved = last_checkpoint(turns)
-        files = await fetch(self._objects, saved.checkpoint) if saved else start_of(plan)
-        return (await self._evidence(plan, files, _unknown(sandbox))).model_copy(update={"lost": True})
+        if name := checkpoint_of(turns):
+            files = await look_up(self._objects, name)
+        else:
+            name, files = await keep(self._objects, start_of(plan), start_of(plan))
+        return _evidence(plan, name, files, _unknown(sandbox)).model_copy(update={"lost": True})
 
-    async def _evidence(self, plan: SandboxPlan, files: Snapshot, facts: SandboxFacts) -> SandboxEvidence:
-        return SandboxEvidence(
-            facts=facts,
-            changes=changes(start_of(plan), files),
-            skipped=files.skipped,
-            snapshot=await keep(self._objects, files),
-        )
+
+def _evidence(plan: SandboxPlan, name: str, kept: Manifest, facts: SandboxFacts) -> SandboxEvidence:
+    return SandboxEvidence(
+        facts=facts,
+        changes=changes(start_of(plan), kept.files),
+        skipped=kept.files.skipped,
+        snapshot=name,
+        packs=tuple(pack.name for pack in kept.packs),
+    )
 
 
 def without_files(sandbox: SandboxRef) -> SandboxEvidence:

@@ -15,7 +15,8 @@ from tiltyard.episode.examination import Examination, Sitting
 from tiltyard.errors import BadInput, EnvironmentFailed, GraderFailed
 from tiltyard.graders import count, grade_episode
 from tiltyard.ports import Objects, Records, Sandboxes
-from tiltyard.sandbox.files import fetch, merged, start_of
+from tiltyard.sandbox.files import start_of
+from tiltyard.sandbox.keeping import fetch
 from tiltyard.trace import Trace, trace_digest, unpack
 
 UNFINISHED = {End.CANCELLED, End.TERMINATED}
@@ -76,8 +77,8 @@ class Examiner:
             return NO_EXAMS
         sitting = Sitting(evidence.spec.episode_id, driver, owner, attempt)
         try:
-            left = await fetch(self._objects, sandbox.snapshot)
-            return await self._examination.hold(task, merged(start_of(task.sandbox), left), sitting)
+            left = await fetch(self._objects, sandbox.snapshot, start_of(task.sandbox))
+            return await self._examination.hold(task, left, sitting)
         except (GraderFailed, BadInput) as error:
             return Exams(failed=str(error))
         except EnvironmentFailed as error:

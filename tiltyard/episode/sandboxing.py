@@ -3,15 +3,17 @@
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
 
+from schemas.checkpoint import Manifest
 from schemas.journal import TurnRecord
 from schemas.sandbox import SandboxOrder, SandboxPlan, SandboxRef, Snapshot
 from schemas.start import Provisioned, ProvisionOrder
 from schemas.task import Task
 from schemas.world import Owner
 from tiltyard.episode.delivery import Reconciler
-from tiltyard.errors import SandboxUnavailable
+from tiltyard.errors import BadInput, EnvironmentFailed, ObjectsUnreachable, SandboxUnavailable
 from tiltyard.ports import Journal, Objects, Sandboxes
-from tiltyard.sandbox.files import digests, fetch, keep, merged, start_of
+from tiltyard.sandbox.files import start_of
+from tiltyard.sandbox.keeping import EMPTY, fetch, keep, known_to, look_up
 from tiltyard.sandbox.tools import may_change_files
 
 
@@ -77,14 +79,19 @@ class Sandboxing:
             turns = await self._journal.read(order.spec.episode_id, order.generation)
             saved = last_checkpoint(turns)
             if saved is not None:
-                files = await fetch(self._objects, saved.checkpoint)
-                return merged(start_of(plan), files), saved.turn
+                return await fetch(self._objects, saved.checkpoint, start_of(plan)), saved.turn
         return start_of(plan), None
 
 
 def last_checkpoint(turns: Sequence[TurnRecord]) -> TurnRecord | None:
     """The newest turn after which the sandbox's files were kept."""
     return next((turn for turn in reversed(turns) if turn.checkpoint), None)
+
+
+def checkpoint_of(turns: Sequence[TurnRecord]) -> str:
+    """The name of the last checkpoint, or nothing."""
+    saved = last_checkpoint(turns)
+    return saved.checkpoint if saved is not None else ""
 
 
 def has_unsaved(task: Task, turns: Sequence[TurnRecord]) -> bool:
@@ -101,8 +108,21 @@ class Checkpoints:
         self._reconciler = reconciler
         self._objects = objects
 
-    async def save(self, sandbox: SandboxRef, plan: SandboxPlan) -> str:
-        """The name of an object with all files as they are now; the contents of the task's own are left out."""
-        known = digests(start_of(plan))
+    async def save(self, sandbox: SandboxRef, plan: SandboxPlan, last: str) -> tuple[str, Manifest]:
+        """(the name of a manifest of all files as they are now, the manifest). Only what is neither the task's nor
+        kept by ``last``, the name of an earlier one or nothing, is sent and stored."""
+        start, base = start_of(plan), await self._base(last)
+        known = known_to(start, base)
         snapshot = await self._reconciler.until_reply(lambda: self._sandboxes.snapshot(sandbox, known))
-        return await keep(self._objects, snapshot)
+        return await keep(self._objects, snapshot, start, base)
+
+    async def _base(self, last: str) -> Manifest:
+        """The last manifest. One that is missing or damaged is no base: then everything is kept anew."""
+        if not last:
+            return EMPTY
+        try:
+            return await look_up(self._objects, last)
+        except ObjectsUnreachable:
+            raise
+        except (EnvironmentFailed, BadInput):
+            return EMPTY

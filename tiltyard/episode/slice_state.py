@@ -14,7 +14,7 @@ from schemas.task import WAIT, Task
 from schemas.tool import ToolSpec
 from tiltyard.episode.gateway import Place
 from tiltyard.episode.progress import Progress
-from tiltyard.episode.sandboxing import has_unsaved
+from tiltyard.episode.sandboxing import checkpoint_of, has_unsaved
 from tiltyard.errors import SandboxLost, SandboxOutOfMemory
 
 MEMORY_LOSSES = 3
@@ -37,6 +37,7 @@ class SliceState:
     noticed: bool = False
     answered: bool = False
     unsaved: bool = False
+    checkpoint: str = ""
 
     @property
     def place(self) -> Place:
@@ -74,6 +75,7 @@ def begun(request: SliceRequest, writer: Writer, task: Task, turns: Sequence[Tur
         noticed=request.noticed,
         answered=request.answered,
         unsaved=has_unsaved(task, turns),
+        checkpoint=checkpoint_of(turns),
     )
 
 

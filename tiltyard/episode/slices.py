@@ -193,7 +193,7 @@ class SliceRunner:
             return
         if now.open is not None and any(may_change_files(now.task, call.tool) for call in now.open.decision.calls):
             return
-        name = await self._checkpoints.save(sandbox, plan)
+        name, _ = await self._checkpoints.save(sandbox, plan, now.checkpoint)
         await self._journal.checkpoint(*now.key, now.writer, len(now.progress) - 1, name)
 
 

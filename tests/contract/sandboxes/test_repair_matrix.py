@@ -25,7 +25,8 @@ from tiltyard.graders.graph import GRADERS, Findings, Grader
 from tiltyard.policies.catalogue import open_script
 from tiltyard.policies.script import ScriptPolicy
 from tiltyard.ports import Sandboxes
-from tiltyard.sandbox.files import merged, start_of, unpack_snapshot
+from tiltyard.sandbox.files import start_of
+from tiltyard.sandbox.keeping import fetch
 from tiltyard.sandbox.tools import SANDBOX_TOOLS
 from tiltyard.suite import load_suite, shipped
 from tiltyard.testing.memory_objects import MemoryObjects
@@ -99,7 +100,7 @@ async def play(task: Task, policy: ScriptPolicy, name: str, sandboxes: Sandboxes
     objects, engine = MemoryObjects(), Engine(worlds(), MemoryWorlds())
     evidence = await rehearse(task, policy, engine, name=name, sandboxes=sandboxes, objects=objects)
     assert evidence.sandbox is not None
-    left = merged(start_of(task.sandbox), unpack_snapshot(await objects.get(evidence.sandbox.snapshot)))
+    left = await fetch(objects, evidence.sandbox.snapshot, start_of(task.sandbox))
     sitting = Sitting(name, "bubblewrap", OWNER)
     return Played(task, evidence, await Examination(sandboxes).hold(task, left, sitting))
 

@@ -1,0 +1,181 @@
+"""Files of a sandbox as objects: each time costs what has changed since the last time.
+
+What is kept is a manifest, which names all files by their digests, and packs with the contents. A new manifest
+takes over the packs of the last one and adds one pack, with what is in none of them. So files are read from their
+manifest and its packs alone, however often they were kept before, and many small files are one object.
+"""
+
+import asyncio
+import gzip
+import heapq
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
+
+from pydantic import ValidationError
+
+from schemas.base import canonical, sha256
+from schemas.checkpoint import Manifest, Pack
+from schemas.sandbox import FileEntry, Snapshot
+from tiltyard.errors import BadInput
+from tiltyard.ports import Objects
+from tiltyard.sandbox.files import digests
+
+MAX_PACKS = 16
+"""Objects that the contents of one manifest lie in. Of more, the smallest is not taken over: what is needed of it
+is packed anew."""
+
+MAX_OBJECT_BYTES = 2**31
+"""Of a manifest or a pack, when it is opened: more than the largest disk, with what is said of its files."""
+
+HEAD_BYTES = 8
+
+EMPTY = Manifest()
+"""The manifest before the first one."""
+
+
+def known_to(start: Snapshot, base: Manifest) -> dict[str, str]:
+    """Digests by path of contents that need not be sent again: the task's, and those in packs that stay."""
+    there = _contents(_taken_over(base)) | set(digests(start).values())
+    return digests(start) | {path: digest for path, digest in digests(base.files).items() if digest in there}
+
+
+async def keep(
+    objects: Objects, snapshot: Snapshot, start: Snapshot, base: Manifest = EMPTY
+) -> tuple[str, Manifest]:
+    """(the name of the manifest, the manifest) of these files. Contents that ``known_to`` has may be left out.
+
+    Again: the same. Nothing is named before all that it needs is stored. Raises ``BadInput`` for a file whose
+    content is nowhere, or is not what its digest says. The files may be large: other episodes go on meanwhile.
+    """
+    there = _contents(_taken_over(base)) | set(digests(start).values())
+    new = await asyncio.to_thread(_new_contents, snapshot, there)
+    packs = list(_needed(_taken_over(base), snapshot, set(digests(start).values())))
+    if new:
+        name = await objects.put(await asyncio.to_thread(pack_contents, new))
+        packs.append(Pack(name=name, contents=tuple(new), size_bytes=sum(map(len, new.values()))))
+    manifest = Manifest(files=_bare(snapshot), packs=tuple(packs))
+    return await objects.put(await asyncio.to_thread(pack_manifest, manifest)), manifest
+
+
+async def look_up(objects: Objects, name: str) -> Manifest:
+    """The manifest that ``keep`` named so, which has no contents. Raises ``BadInput`` for something else."""
+    return await asyncio.to_thread(unpack_manifest, await objects.get(name))
+
+
+async def fetch(objects: Objects, name: str, start: Snapshot) -> Snapshot:
+    """The files that ``keep`` named so, whole.
+
+    Raises ``BadInput`` for an object that is something else, or a content that is nowhere.
+    """
+    manifest = await look_up(objects, name)
+    packed = await asyncio.gather(*(objects.get(pack.name) for pack in manifest.packs))
+    contents = {entry.digest: entry.content or b"" for entry in start.entries if entry.kind == "file"}
+    for data in packed:
+        contents |= await asyncio.to_thread(unpack_contents, data)
+    return manifest.files.model_copy(update={"entries": tuple(_whole(manifest.files.entries, contents))})
+
+
+def _taken_over(base: Manifest) -> tuple[Pack, ...]:
+    """Packs that stay as they are: at least half of each is needed, so that reading costs at most twice what is
+    there, and one more still fits beside them."""
+    sizes = {entry.digest: entry.size for entry in base.files.entries}
+
+    def needed_bytes(pack: Pack) -> int:
+        return sum(sizes.get(digest, 0) for digest in pack.contents)
+
+    full = (pack for pack in base.packs if needed_bytes(pack) * 2 >= pack.size_bytes)
+    largest = heapq.nlargest(MAX_PACKS - 1, full, key=needed_bytes)
+    return tuple(pack for pack in base.packs if pack in largest)
+
+
+def _contents(packs: Iterable[Pack]) -> set[str]:
+    return {digest for pack in packs for digest in pack.contents}
+
+
+def _needed(packs: Iterable[Pack], snapshot: Snapshot, elsewhere: set[str]) -> Iterable[Pack]:
+    """The packs with those of their contents that are still needed."""
+    wanted = set(digests(snapshot).values()) - elsewhere
+    for pack in packs:
+        contents = tuple(digest for digest in pack.contents if digest in wanted)
+        if contents:
+            yield pack.model_copy(update={"contents": contents})
+
+
+def _new_contents(snapshot: Snapshot, there: set[str]) -> dict[str, bytes]:
+    """Contents by digest that are not there yet, each once."""
+    new: dict[str, bytes] = {}
+    for entry in snapshot.entries:
+        if entry.kind != "file" or entry.digest in there:
+            continue
+        if entry.content is None:
+            raise BadInput("its content is neither sent nor kept nor the task's", field=entry.path)
+        if entry.digest != sha256(entry.content):
+            raise BadInput("its digest is not that of its content", field=entry.path)
+        new[entry.digest] = entry.content
+    return dict(sorted(new.items()))
+
+
+def _bare(snapshot: Snapshot) -> Snapshot:
+    entries = tuple(entry.model_copy(update={"content": None}) for entry in snapshot.entries)
+    return snapshot.model_copy(update={"entries": entries})
+
+
+def _whole(entries: Sequence[FileEntry], contents: Mapping[str, bytes]) -> Iterable[FileEntry]:
+    for entry in entries:
+        if entry.kind != "file":
+            yield entry
+        elif entry.digest in contents:
+            yield entry.model_copy(update={"content": contents[entry.digest]})
+        else:
+            raise BadInput("its content is neither in what was kept nor the task's", field=entry.path)
+
+
+def pack_manifest(manifest: Manifest) -> bytes:
+    """A manifest as an object; equal ones are equal bytes."""
+    return gzip.compress(canonical(manifest), compresslevel=1, mtime=0)
+
+
+def unpack_manifest(data: bytes) -> Manifest:
+    """The manifest of ``pack_manifest``. Raises ``BadInput``."""
+    try:
+        return Manifest.model_validate_json(_opened(data, "manifest"))
+    except ValidationError as error:
+        raise BadInput(f"is not a manifest of files: {error}", field="manifest") from None
+
+
+def pack_contents(contents: Mapping[str, bytes]) -> bytes:
+    """Contents as an object; equal ones in the same order are equal bytes.
+
+    Compressed: a length, that many bytes of JSON with each digest and size, and after it the contents.
+    """
+    head = canonical([[digest, len(content)] for digest, content in contents.items()])
+    parts = (len(head).to_bytes(HEAD_BYTES, "big"), head, *contents.values())
+    return gzip.compress(b"".join(parts), compresslevel=1, mtime=0)
+
+
+def unpack_contents(data: bytes) -> dict[str, bytes]:
+    """The contents of ``pack_contents``. Raises ``BadInput``."""
+    whole = _opened(data, "pack")
+    try:
+        first = HEAD_BYTES + int.from_bytes(whole[:HEAD_BYTES], "big")
+        names = [(str(digest), int(size)) for digest, size in json.loads(whole[HEAD_BYTES:first])]
+        places = list(accumulate((size for _, size in names), initial=first))
+        if places[-1] != len(whole) or any(size < 0 for _, size in names):
+            raise ValueError("its contents are not as long as it says")
+        contents = (whole[begin:end] for begin, end in pairwise(places))
+        return {digest: content for (digest, _), content in zip(names, contents, strict=True)}
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BadInput(f"is not a pack of contents: {error}", field="pack") from None
+
+
+def _opened(data: bytes, field: str) -> bytes:
+    try:
+        opener = zlib.decompressobj(wbits=31)
+        whole = opener.decompress(data, MAX_OBJECT_BYTES)
+    except zlib.error as error:
+        raise BadInput(f"cannot be opened: {error}", field=field) from None
+    if not opener.eof or opener.unused_data:
+        raise BadInput("is cut, or larger than any sandbox's disk", field=field, fix="fetch it again")
+    return whole
