@@ -94,6 +94,11 @@ class BubblewrapLauncher:
         """End what is left of a sandbox of an earlier process, whatever is known of it."""
         return boxed.sweep(identity)
 
+    def strays(self) -> int:
+        """Control groups of hosts that are gone, and of starts that failed. All else ends with the thread that made
+        it."""
+        return self._works.means.groups.remove_orphans() if self._works else 0
+
     def close(self) -> None:
         """End the thread that starts sandboxes, and with it all of them, and empty the folder. Nothing is started
         any more."""

@@ -82,6 +82,11 @@ class Group:
             if key == "oom_kill"
         )
 
+    def kill(self) -> None:
+        """SIGKILL all in it."""
+        for folder in self.folders:
+            kill(folder)
+
     def remove(self) -> bool:
         """Remove them; whether none is left. One with a process in it stays."""
         left = [folder for folder in self.folders if not _remove(folder)]
@@ -93,6 +98,7 @@ class ControlGroups:
 
     def __init__(self, places: tuple[Place, ...]) -> None:
         self._places = places
+        self._abandoned: list[Group] = []
 
     @property
     def enforced(self) -> frozenset[Enforced]:
@@ -112,13 +118,24 @@ class ControlGroups:
             raise
         return group
 
-    def remove_orphans(self) -> None:
-        """End and remove the groups of processes that are gone; those of others are left alone."""
+    def abandon(self, group: Group) -> None:
+        """End a group that nobody will hold any more. What is left of it now is an orphan."""
+        group.kill()
+        if not in_time(group.remove):
+            self._abandoned.append(group)
+
+    def remove_orphans(self) -> int:
+        """End the groups of processes that are gone, and those that were abandoned; how many there were. Those of
+        others are left alone."""
         found = [group for place in self._places for group in place.folder.glob(f"{_PREFIX}*")]
-        orphans = Group(tuple(group for group in found if not _maker_lives(group.name)))
-        for group in orphans.folders:
-            kill(group)
-        in_time(orphans.remove)
+        orphans = [*self._abandoned, *(Group((group,)) for group in found if not _maker_lives(group.name))]
+        for group in orphans:
+            group.kill()
+        in_time(lambda: all(group.remove() for group in orphans))
+        gone = [group for group in orphans if group.remove()]
+        for group in [one for one in gone if one in self._abandoned]:
+            self._abandoned.remove(group)
+        return len(gone)
 
 
 def find_groups(cgroup: str | None = None, mountinfo: str | None = None) -> ControlGroups:

@@ -8,11 +8,12 @@ from schemas.sandbox import DriverName, SandboxOffer, SandboxOrder
 
 
 class LateLauncher:
-    """Implements ``Launcher`` with what ``load`` gives."""
+    """Implements ``Launcher`` with what ``load`` gives. ``used`` is a folder that is there once it has been used:
+    until then it is not loaded to look for what it left."""
 
-    def __init__(self, driver: DriverName, load: Callable[[], Launcher]) -> None:
+    def __init__(self, driver: DriverName, load: Callable[[], Launcher], used: Path) -> None:
         self.driver = driver
-        self._load = load
+        self._load, self._used = load, used
         self._loaded: Launcher | None = None
 
     def offer(self) -> SandboxOffer:
@@ -26,6 +27,9 @@ class LateLauncher:
 
     def sweep(self, identity: dict[str, object]) -> bool:
         return self._launcher.sweep(identity)
+
+    def strays(self) -> int:
+        return self._launcher.strays() if self._used.exists() else 0
 
     @property
     def _launcher(self) -> Launcher:

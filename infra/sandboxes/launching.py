@@ -69,3 +69,11 @@ class Launcher(Protocol):
         died while it launched the sandbox, or where the record cannot be read.
         """
         ...
+
+    def strays(self) -> int:
+        """End whatever bears the mark of this launcher's host and is of no sandbox that it has launched, has found
+        or is launching at this moment; how many there were. In a thread.
+
+        Raises ``EnvironmentFailed`` when that cannot be told now.
+        """
+        ...

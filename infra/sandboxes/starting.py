@@ -19,7 +19,6 @@ from infra.sandboxes import bwrap
 from infra.sandboxes.boxed import BoxedSandbox, mark_of
 from infra.sandboxes.bwrap import Descriptors
 from infra.sandboxes.cgroups import ControlGroups, Group
-from infra.sandboxes.looking import in_time
 from infra.sandboxes.stage import Stage
 from infra.sandboxes.volumes import MountedVolumes, volumes_of
 from schemas.sandbox import SandboxLimits
@@ -61,7 +60,7 @@ def begin(
     must see what the stage is made of. Raises ``OSError``; nothing is left of it then."""
     with ExitStack() as undo, ExitStack() as ours, ExitStack() as undo_here:
         group = groups.make(limits)
-        undo.callback(in_time, group.remove)
+        undo.callback(groups.abandon, group)
         mounted = MountedVolumes(stage.volumes, limits, stage.user) if stage.volumes and stage.user else None
         if mounted:
             undo_here.callback(mounted.unmount)

@@ -106,6 +106,10 @@ class UnsafeLocalLauncher:
         _end(supervisor, folder)
         return not _family(supervisor, folder) and _remove(folder / WORK)
 
+    def strays(self) -> int:
+        """None: without its folder nothing of a sandbox can be told from what is the user's own."""
+        return 0
+
 
 def _compiled(folder: Path) -> bytes:
     try:

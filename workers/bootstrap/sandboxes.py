@@ -25,7 +25,7 @@ LINE_S, PAUSE_S = 10.0, 0.05
 def open_launchers(stage: Path, images: Path) -> Iterator[dict[DriverName, Launcher]]:
     """Every driver. ``stage`` is a folder for what their sandboxes share, ``images`` keeps Docker's images."""
     bubblewrap = BubblewrapLauncher(stage / "bubblewrap")
-    docker = LateLauncher("docker", partial(_docker, stage / "docker", images))
+    docker = LateLauncher("docker", partial(_docker, stage / "docker", images), stage / "docker")
     try:
         yield {"bubblewrap": bubblewrap, "docker": docker, "unsafe-local": UnsafeLocalLauncher()}
     finally:

@@ -18,6 +18,7 @@ from infra.sandboxes.docker.container import DOOR, ContainerSandbox, Remains
 from infra.sandboxes.docker.engine import problem_of
 from infra.sandboxes.docker.images import Images
 from infra.sandboxes.docker.places import AGENT
+from infra.sandboxes.docker.places import HOME, LABEL
 from infra.sandboxes.docker.supervisors import Supervisors
 from infra.sandboxes.threads import in_thread
 from schemas.sandbox import DriverName, Enforced, SandboxOffer, SandboxOrder
@@ -41,7 +42,8 @@ class DockerLauncher:
 
     def __init__(self, engine: docker.DockerClient, images: Images, folder: Path, runtime: str = "runc") -> None:
         self._engine, self._images, self._runtime = engine, images, runtime
-        self._supervisors = Supervisors(engine, folder)
+        self._supervisors, self._home = Supervisors(engine, folder), str(folder)
+        self._ours: set[str] = set()
         self._making = Lock()
 
     def offer(self) -> SandboxOffer:
@@ -66,6 +68,7 @@ class DockerLauncher:
         if first is None or not alive(first):
             return None
         folder = Path(remains.folder)
+        self._ours.add(containers.name_of(folder))
         return await in_thread(lambda: self._knocked(remains.container, remains.image, first.pid, folder))
 
     def sweep(self, identity: dict[str, object]) -> bool:
@@ -74,6 +77,16 @@ class DockerLauncher:
         if not (folder / "ctl").exists():
             return _area_of(folder).remove()
         return containers.remove(self._engine, containers.name_of(folder)) and _area_of(folder).remove()
+
+    def strays(self) -> int:
+        """Containers with the label of this folder that are none of ours, as after a crash before the record."""
+        labels = [f"{LABEL}=sandbox", f"{HOME}={self._home}"]
+        try:
+            listed = self._engine.api.containers(all=True, filters={"label": labels})
+        except (DockerException, OSError) as error:
+            raise EnvironmentFailed(f"the engine does not say which containers there are: {error}") from error
+        names = [one["Names"][0].lstrip("/") for one in listed if one["Names"]]
+        return sum(containers.remove(self._engine, name) for name in names if name not in self._ours)
 
     def close(self) -> None:
         """Hang up. The containers stay."""
@@ -88,12 +101,15 @@ class DockerLauncher:
             supervisor = self._supervisors.of(record.id)
         area = _area_of(folder)
         labels = {
+            HOME: self._home,
             "tiltyard.owner": order.owner.workflow_id,
             "tiltyard.episode": order.episode_id,
             "tiltyard.incarnation": str(order.incarnation),
         }
         (folder / "ctl").mkdir(mode=0o700)
         with ExitStack() as undo:
+            self._ours.add(containers.name_of(folder))
+            undo.callback(self._ours.discard, containers.name_of(folder))
             undo.callback(area.remove)
             places = area.prepare()
             undo.callback(containers.remove, self._engine, containers.name_of(folder))

@@ -7,6 +7,9 @@ from schemas.sandbox import WORK
 LABEL = "tiltyard"
 """Every image and container that is ours has it."""
 
+HOME = "tiltyard.home"
+"""A container's label: the folder of the host that it belongs to."""
+
 AGENT = 1_900_000_000
 """User and group of commands. Nobody on the machine has it: limits by user and signals reach no one else's."""
 

@@ -39,6 +39,9 @@ class Watched:
     def sweep(self, identity: dict[str, object]) -> bool:
         return self._launcher.sweep(identity)
 
+    def strays(self) -> int:
+        return self._launcher.strays()
+
 
 @dataclass(frozen=True)
 class Yard(SandboxBench):

@@ -47,6 +47,9 @@ class Doomed:
     def sweep(self, identity: dict[str, object]) -> bool:
         return self._launcher.sweep(identity)
 
+    def strays(self) -> int:
+        return self._launcher.strays()
+
 
 async def main(folder: Path, stage: Path, moment: str) -> None:
     launcher = Doomed(BubblewrapLauncher(stage), moment)

@@ -71,6 +71,9 @@ class Starved:
     def sweep(self, identity: dict[str, object]) -> bool:
         return self._launcher.sweep(identity)
 
+    def strays(self) -> int:
+        return self._launcher.strays()
+
 
 async def works_the_second_time(launcher: Launcher, folder: Path) -> None:
     async with SandboxHost({launcher.driver: launcher}, folder, slots=1) as host:

@@ -105,6 +105,18 @@ def test_groups_of_a_process_that_is_gone_are_removed_and_no_others(tmp_path: Pa
     assert {path.name for path in tmp_path.iterdir()} == {"tiltyard.x", "user.slice", ours.folders[0].name}
 
 
+def test_a_group_that_nobody_holds_and_that_stays_is_removed_when_it_can_be(tmp_path: Path) -> None:
+    """A start that failed, and whose group does not go in the time that the killed have."""
+    groups = ControlGroups((Place("memory", tmp_path, {}),))
+    (folder,) = (group := groups.make(SandboxLimits())).folders
+    (folder / "held").touch()
+    groups.abandon(group)
+    assert folder.exists()
+    (folder / "held").unlink()
+    assert (groups.remove_orphans(), groups.remove_orphans()) == (1, 0)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_group_that_cannot_be_limited_is_taken_away(tmp_path: Path) -> None:
     groups = ControlGroups((Place("processes", tmp_path, {"pids.max": lambda limits: limits.processes}),))
     with pytest.raises(OSError, match=r"pids\.max"):
