@@ -8,6 +8,7 @@ from typing import Protocol
 
 from schemas.decision import Decision
 from schemas.episode import EpisodeResult, EpisodeSpec
+from schemas.host import Capacity, HostBeat, HostRecord
 from schemas.journal import TurnRecord, Writer
 from schemas.observation import Observation
 from schemas.sandbox import (
@@ -56,9 +57,14 @@ class World(Protocol):
     async def call(self, request: DeliveryRequest) -> DeliveryReply:
         """Execute a delivery, or return its recorded outcome.
 
-        Raises ``LateWrite`` when the generation has ended, ``DeliveryConflict`` for another request under the
-        same id.
+        Raises ``LateWrite`` when the generation has ended or the call comes from a sandbox that is not the admitted
+        one, ``DeliveryConflict`` for another request under the same id.
         """
+        ...
+
+    async def admit(self, namespace: str, generation: int, incarnation: int) -> None:
+        """Take calls from this incarnation of the episode's sandbox, and from no older one any more; again, and for
+        an older one: nothing happens. Raises ``LateWrite`` when the generation has ended."""
         ...
 
     async def seal(self, namespace: str, generation: int) -> None:
@@ -146,6 +152,10 @@ class Sandboxes(Protocol):
         """All that are there or lost, and not yet released."""
         ...
 
+    async def capacity(self) -> Capacity:
+        """How many fit at once, and for how many there is room: a slot is held from provision to release."""
+        ...
+
 
 class Journal(Protocol):
     """Turns of episodes, keyed by (episode, generation). Writes need the token and are insert-if-absent."""
@@ -205,6 +215,14 @@ class Records(Protocol):
 
     async def unfinished(self, older_than: timedelta) -> tuple[EpisodeSpec, ...]:
         """Trials planned at least that long ago that have no outcome yet; the janitor looks after them."""
+        ...
+
+    async def beat(self, beat: HostBeat) -> None:
+        """Note that a host is there, and its capacity; the last one counts."""
+        ...
+
+    async def hosts(self, task_queue: str) -> tuple[HostRecord, ...]:
+        """What was last heard of each host that ever served this task queue, by name."""
         ...
 
 

@@ -11,6 +11,7 @@ from infra.sandboxes.frames import BUFFER_BYTES
 from infra.sandboxes.link import Link
 from infra.sandboxes.wire import METHODS
 from infra.sockets import usable
+from schemas.host import Capacity
 from schemas.sandbox import (
     DriverName,
     SandboxDrain,
@@ -74,6 +75,10 @@ class HostClient:
 
     async def sandboxes(self) -> tuple[SandboxRecord, ...]:
         answer: tuple[SandboxRecord, ...] = await self._ask("sandboxes")
+        return answer
+
+    async def capacity(self) -> Capacity:
+        answer: Capacity = await self._ask("capacity")
         return answer
 
     async def close(self) -> None:

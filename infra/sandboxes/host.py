@@ -18,7 +18,9 @@ from infra.sandboxes.launching import Launcher
 from infra.sandboxes.making import Making
 from infra.sandboxes.patience import PATIENCE, Patience
 from infra.sandboxes.records import Kept, folder_of, ref_of
+from infra.sandboxes.slots import Slots
 from infra.sandboxes.threads import in_thread
+from schemas.host import Capacity
 from schemas.sandbox import (
     DriverName,
     SandboxDrain,
@@ -53,7 +55,7 @@ class SandboxHost:
         self, launchers: Mapping[DriverName, Launcher], folder: Path, slots: int, patience: Patience = PATIENCE
     ) -> None:
         self._launchers, self._folder, self._patience = launchers, folder, patience
-        self._slots, self._free = slots, asyncio.Semaphore(slots)
+        self._free = Slots(slots)
         self._held: dict[SandboxRef, HeldSandbox] = {}
         self._making: dict[str, Making] = {}
         self._gone: OrderedDict[str, int] = OrderedDict()
@@ -82,7 +84,7 @@ class SandboxHost:
             trial = self._offers[driver] = self._tracked(asyncio.to_thread(self._launchers[driver].offer))
             trial.add_done_callback(lambda done: _works(done) or self._offers.pop(driver))
         offer = await asyncio.shield(self._offers[driver])
-        return offer.model_copy(update={"slots": self._slots})
+        return offer.model_copy(update={"slots": self._free.capacity.slots})
 
     async def provision(self, order: SandboxOrder) -> SandboxRef:
         ref = ref_of(order)
@@ -178,6 +180,9 @@ class SandboxHost:
 
     async def sandboxes(self) -> tuple[SandboxRecord, ...]:
         return tuple(held.kept.told for _, held in sorted(self._held.items(), key=lambda one: one[0].name))
+
+    async def capacity(self) -> Capacity:
+        return self._free.capacity
 
     async def _release(self, sandbox: SandboxRef) -> None:
         """From now on it is not made any more; what was begun is brought to an end first."""

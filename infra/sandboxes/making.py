@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Literal
 
+from infra.sandboxes.slots import Slots
 from schemas.sandbox import SandboxRef
 from tiltyard.errors import SandboxLost
 
@@ -35,7 +36,7 @@ class Making:
             if not self._askers:
                 self.leave_queue()
 
-    async def take(self, slots: asyncio.Semaphore) -> None:
+    async def take(self, slots: Slots) -> None:
         """Take a slot, in its turn. Raises ``SandboxLost`` when nobody wants it any more."""
         if not self.unwanted:
             self._waiting = asyncio.create_task(slots.acquire())

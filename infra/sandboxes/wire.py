@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from schemas.base import Model
+from schemas.host import Capacity
 from schemas.sandbox import (
     DriverName,
     SandboxDrain,
@@ -65,6 +66,7 @@ METHODS: dict[str, tuple[type[Model], TypeAdapter[Any]]] = {
     "facts": (Named, TypeAdapter(SandboxFacts)),
     "release": (Named, TypeAdapter(None)),
     "sandboxes": (Nothing, TypeAdapter(tuple[SandboxRecord, ...])),
+    "capacity": (Nothing, TypeAdapter(Capacity)),
 }
 """Each method of ``tiltyard.ports.Sandboxes``, by its name. Fields are its arguments in their order."""
 

@@ -1,8 +1,8 @@
-"""Tables of episodes: plans, outcomes, journals. Documents are canonical JSON, as bytes."""
+"""Tables of episodes: plans, outcomes, journals; and of hosts. Documents are canonical JSON, as bytes."""
 
 from sqlmodel import Field, SQLModel
 
-__all__ = ["EpisodeTable", "JournalTable", "OutcomeTable", "TurnTable"]
+__all__ = ["EpisodeTable", "HostTable", "JournalTable", "OutcomeTable", "TurnTable"]
 
 
 class EpisodeTable(SQLModel, table=True):
@@ -51,3 +51,15 @@ class TurnTable(SQLModel, table=True):
     faults: bytes = b"[]"
     now_s: int = 0
     checkpoint: str | None = None
+
+
+class HostTable(SQLModel, table=True):
+    """The last sign of life of a host of sandboxes; ``beat_s`` is Unix time in seconds."""
+
+    __tablename__ = "host"
+
+    task_queue: str = Field(primary_key=True)
+    host: str = Field(primary_key=True)
+    beat_s: float
+    slots: int
+    free: int

@@ -4,20 +4,21 @@ import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import bindparam, delete, insert, select
 
 from infra.stores.database import Database
-from infra.stores.record_tables import EpisodeTable, OutcomeTable
+from infra.stores.record_tables import EpisodeTable, HostTable, OutcomeTable
 from infra.stores.statements import Row, equal, rows_of, table_of
 from infra.stores.threads import in_thread
 from schemas.base import canonical
 from schemas.episode import EpisodeResult, EpisodeSpec
+from schemas.host import Capacity, HostBeat, HostRecord
 
 __all__ = ["SqlRecords"]
 
 Pair = tuple[EpisodeSpec, EpisodeResult | None]
 
-EPISODE, OUTCOME = table_of(EpisodeTable), table_of(OutcomeTable)
+EPISODE, OUTCOME, HOST = table_of(EpisodeTable), table_of(OutcomeTable), table_of(HostTable)
 WITH_OUTCOME = EPISODE.outerjoin(OUTCOME, OUTCOME.c.episode_id == EPISODE.c.episode_id)
 
 ONE_EPISODE = select(EPISODE.c.spec).where(*equal(EPISODE.c.episode_id))
@@ -35,10 +36,12 @@ UNFINISHED = (
     .where(OUTCOME.c.episode_id.is_(None), EPISODE.c.planned_s <= bindparam("before"))
     .order_by(EPISODE.c.ordinal)
 )
+HOSTS = select(HOST).where(*equal(HOST.c.task_queue)).order_by(HOST.c.host)
+FORGET_BEAT, INSERT_BEAT = delete(HOST).where(*equal(HOST.c.task_queue, HOST.c.host)), insert(HOST)
 
 
 class SqlRecords:
-    """Implements ``tiltyard.ports.Records``. ``now`` is the wall clock that plans are dated by."""
+    """Implements ``tiltyard.ports.Records``. ``now`` is the wall clock that plans and beats are dated by."""
 
     def __init__(self, database: Database, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._database, self._now = database, now
@@ -60,6 +63,12 @@ class SqlRecords:
 
     async def unfinished(self, older_than: timedelta) -> tuple[EpisodeSpec, ...]:
         return await in_thread(self._unfinished, older_than)
+
+    async def beat(self, beat: HostBeat) -> None:
+        await in_thread(self._beat, beat)
+
+    async def hosts(self, task_queue: str) -> tuple[HostRecord, ...]:
+        return await in_thread(self._hosts, task_queue)
 
     def _plan(self, specs: Sequence[EpisodeSpec]) -> None:
         planned_s = self._now().timestamp()
@@ -94,6 +103,26 @@ class SqlRecords:
         before = (self._now() - older_than).timestamp()
         with self._database.reading() as connection:
             return tuple(map(_spec_of, rows_of(connection, UNFINISHED, before=before)))
+
+    def _beat(self, beat: HostBeat) -> None:
+        key = {"task_queue": beat.task_queue, "host": beat.host}
+        told = {"beat_s": self._now().timestamp(), **beat.capacity.model_dump()}
+        with self._database.transaction() as connection:
+            connection.execute(FORGET_BEAT, key)
+            connection.execute(INSERT_BEAT, {**key, **told})
+
+    def _hosts(self, task_queue: str) -> tuple[HostRecord, ...]:
+        with self._database.reading() as connection:
+            rows = rows_of(connection, HOSTS, task_queue=task_queue)
+        now_s = self._now().timestamp()
+        return tuple(
+            HostRecord(
+                host=row["host"],
+                capacity=Capacity(slots=row["slots"], free=row["free"]),
+                silent_s=max(0.0, now_s - row["beat_s"]),
+            )
+            for row in rows
+        )
 
 
 def _spec_of(row: Row) -> EpisodeSpec:

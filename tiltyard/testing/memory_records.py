@@ -4,18 +4,20 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from schemas.episode import EpisodeResult, EpisodeSpec
+from schemas.host import HostBeat, HostRecord
 
 __all__ = ["MemoryRecords"]
 
 
 class MemoryRecords:
-    """Implements ``tiltyard.ports.Records``. ``now`` is the wall clock that plans are dated by."""
+    """Implements ``tiltyard.ports.Records``. ``now`` is the wall clock that plans and beats are dated by."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._now = now
         self._planned: dict[str, datetime] = {}
         self._specs: dict[str, EpisodeSpec] = {}
         self._results: dict[str, EpisodeResult] = {}
+        self._beats: dict[tuple[str, str], tuple[HostBeat, datetime]] = {}
 
     async def plan(self, specs: Sequence[EpisodeSpec]) -> None:
         for spec in specs:
@@ -39,4 +41,15 @@ class MemoryRecords:
         before = self._now() - older_than
         return tuple(
             spec for key, spec in self._specs.items() if key not in self._results and self._planned[key] <= before
+        )
+
+    async def beat(self, beat: HostBeat) -> None:
+        self._beats[beat.task_queue, beat.host] = (beat, self._now())
+
+    async def hosts(self, task_queue: str) -> tuple[HostRecord, ...]:
+        now = self._now()
+        return tuple(
+            HostRecord(host=host, capacity=beat.capacity, silent_s=max(0.0, (now - at).total_seconds()))
+            for (queue, host), (beat, at) in sorted(self._beats.items())
+            if queue == task_queue
         )

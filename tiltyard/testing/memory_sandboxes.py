@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from schemas.base import digest_of
+from schemas.host import Capacity
 from schemas.sandbox import (
     DriverName,
     ExecRequest,
@@ -18,6 +18,7 @@ from schemas.sandbox import (
     SandboxReply,
     SandboxRequest,
     Snapshot,
+    request_digest,
 )
 from tiltyard.errors import DeliveryConflict, LateWrite, SandboxLost, SandboxUnavailable, SandboxUnreachable
 from tiltyard.testing.gated_world import Gate
@@ -96,7 +97,7 @@ class MemorySandboxes:
     async def call(self, sandbox: SandboxRef, request: SandboxRequest) -> SandboxReply:
         box = self._live(sandbox)
         operation = box.operations.get(request.op_id)
-        if operation is not None and operation.digest != digest_of(request):
+        if operation is not None and operation.digest != request_digest(request):
             raise DeliveryConflict(f"{request.op_id} was asked before with another request")
         if operation is None:
             if box.state == "sealed":
@@ -150,6 +151,10 @@ class MemorySandboxes:
             SandboxRecord(ref=box.ref, owner=box.order.owner, episode_id=box.order.episode_id, state=box.state)
             for _, box in sorted(self._boxes.items())
         )
+
+    async def capacity(self) -> Capacity:
+        self._require_reachable()
+        return Capacity(slots=self._slots, free=max(0, self._slots - len(self._boxes)))
 
     def _require_reachable(self) -> None:
         if self.unreachable:

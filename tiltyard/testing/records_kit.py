@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from schemas.episode import End, EpisodeResult, EpisodeSpec, PolicySpec, Validity
 from schemas.grade import Score
+from schemas.host import Capacity, HostBeat
 from schemas.task import Limits
 from tiltyard.ports import Records
 
@@ -100,6 +101,23 @@ async def only_old_plans_without_an_outcome_are_unfinished(records: Records) -> 
     assert await records.unfinished(timedelta(hours=1)) == ()
 
 
+def _beat(host: str, task_queue: str = "tiltyard", free: int = 4) -> HostBeat:
+    return HostBeat(host=host, task_queue=task_queue, capacity=Capacity(slots=8, free=free))
+
+
+async def the_last_beat_of_each_host_is_told_and_how_long_ago_it_was(records: Records) -> None:
+    for beat in (_beat("b"), _beat("a", free=1), _beat("a", free=7), _beat("c", "another-queue")):
+        await records.beat(beat)
+    first = await records.hosts("tiltyard")
+    assert [(one.host, one.capacity.slots, one.capacity.free) for one in first] == [("a", 8, 7), ("b", 8, 4)]
+    assert all(0 <= one.silent_s < 60 for one in first)
+    await records.beat(_beat("a"))
+    (a, b), (_, before) = await records.hosts("tiltyard"), first
+    assert b.silent_s >= before.silent_s
+    assert a.silent_s <= b.silent_s
+    assert await records.hosts("nobody") == ()
+
+
 RECORDS_CHECKS: tuple[RecordsCheck, ...] = (
     what_was_never_recorded_is_none,
     a_plan_is_read_back_whole_and_stands,
@@ -110,4 +128,5 @@ RECORDS_CHECKS: tuple[RecordsCheck, ...] = (
     planned_trials_come_newest_first_with_their_outcome_or_none,
     every_planned_trial_stays_in_the_denominator,
     only_old_plans_without_an_outcome_are_unfinished,
+    the_last_beat_of_each_host_is_told_and_how_long_ago_it_was,
 )

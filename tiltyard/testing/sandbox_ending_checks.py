@@ -228,16 +228,20 @@ async def slots_bound_how_many_there_are(bench: SandboxBench) -> None:
     slots = (await bench.port.offer(bench.driver)).slots
     if slots > FEW_SLOTS:
         return
+    rooms = [await bench.port.capacity()]
     held = [await bench.port.provision(bench.order()) for _ in range(slots)]
     waiting = [asyncio.create_task(bench.port.provision(bench.order())) for _ in range(slots)]
     await asyncio.sleep(0.1)
     early = [one for one in waiting if one.done()]
+    rooms.append(await bench.port.capacity())
     for number, ref in enumerate(held):
         await bench.soon(bench.port.release(ref))
         await bench.soon(asyncio.wait([waiting[number]]))
         early += [one for one in waiting[number + 1 :] if one.done()]
     for one in waiting:
         await bench.soon(bench.port.release(one.result()))
+    rooms.append(await bench.port.capacity())
+    assert [(room.slots, room.free) for room in rooms] == [(slots, slots), (slots, 0), (slots, slots)]
     assert not early, "more sandboxes were there than slots, or one that came later was given the slot"
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from schemas.host import Capacity
 from schemas.sandbox import (
     ExecRequest,
     FileEntry,
@@ -329,6 +330,12 @@ def stating(change: Callable[[SandboxFacts], dict[str, Any]]) -> Kind:
             return facts.model_copy(update=change(facts))
 
     return Stating
+
+
+class SaysThatThereIsRoom(MemorySandboxes):
+    async def capacity(self) -> Capacity:
+        told = await super().capacity()
+        return told.model_copy(update={"free": max(1, told.free)})
 
 
 class HasMoreThanItOffers(MemorySandboxes):

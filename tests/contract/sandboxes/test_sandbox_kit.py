@@ -123,6 +123,7 @@ BROKEN: tuple[tuple[SandboxCheck, Kind], ...] = (
         sabotaged.stating(lambda facts: {"commands": facts.commands[:-1]}),
     ),
     (endings.slots_bound_how_many_there_are, sabotaged.HasMoreThanItOffers),
+    (endings.slots_bound_how_many_there_are, sabotaged.SaysThatThereIsRoom),
 )
 
 

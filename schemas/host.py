@@ -1,0 +1,43 @@
+"""Hosts of sandboxes: how each says that it is there, and how episodes find it again."""
+
+from pydantic import Field
+
+from schemas.base import Model
+
+SANDBOXES = "sandboxes"
+"""The end of the queue's name on which sandboxes are asked for; so no host may be called that."""
+
+HOST_NAME = r"^[a-z0-9][a-z0-9-]{0,39}$"
+
+
+class Capacity(Model):
+    """How many sandboxes fit on a host at once, and for how many of them there is room now."""
+
+    slots: int = Field(ge=0)
+    free: int = Field(ge=0)
+
+
+class HostBeat(Model):
+    """A sign of life of a host. ``task_queue`` is the one whose episodes it serves."""
+
+    host: str = Field(pattern=HOST_NAME)
+    task_queue: str
+    capacity: Capacity
+
+
+class HostRecord(Model):
+    """The last that was heard of a host, ``silent_s`` seconds ago."""
+
+    host: str
+    capacity: Capacity
+    silent_s: float
+
+
+def host_queue(task_queue: str, host: str) -> str:
+    """Where a host takes what concerns its sandboxes."""
+    return f"{task_queue}/{host}"
+
+
+def sandboxes_queue(task_queue: str) -> str:
+    """Where any host with room takes orders of sandboxes."""
+    return f"{task_queue}/{SANDBOXES}"
