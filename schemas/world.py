@@ -33,7 +33,8 @@ class TemplateRef(Model):
 class LeaseRequest(Model):
     """What one episode needs of a world. Idempotent per ``owner``.
 
-    ``tools`` is the task's allow-list; empty is all of the world's.
+    ``tools`` is the task's allow-list; empty is all of the world's. ``inside_tools`` are what programs in the
+    episode's sandbox may call; empty is none.
     """
 
     owner: Owner
@@ -41,6 +42,7 @@ class LeaseRequest(Model):
     world: str
     template: TemplateRef = TemplateRef()
     tools: tuple[str, ...] = ()
+    inside_tools: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
     seed: int = 0
 
@@ -63,6 +65,7 @@ class DeliveryRequest(Model):
 
     ``elsewhere_s`` is the virtual time that the episode has spent outside the world so far, all in all: what its
     commands cost. The world's clock makes up for what it has not yet seen of it before the tool runs.
+    ``incarnation`` is the sandbox's that the call came from; 0 is a call of the agent's own.
     """
 
     namespace: str
@@ -71,6 +74,7 @@ class DeliveryRequest(Model):
     tool: str
     arguments: JsonObject
     elsewhere_s: int = Field(default=0, ge=0)
+    incarnation: int = Field(default=0, ge=0)
 
 
 class Shown(Model):
@@ -161,12 +165,14 @@ class Job(Model):
 
 
 class LateWrite(Model):
-    """A refused write with an old generation (I3)."""
+    """A refused write with an old generation, or from an old incarnation of the sandbox (I3)."""
 
     delivery_id: str
     tool: str
     generation: int
     current_generation: int
+    incarnation: int = 0
+    current_incarnation: int = 0
 
 
 class RowChange(Model):

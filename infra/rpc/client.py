@@ -50,10 +50,16 @@ class WorldClient:
             tool=request.tool,
             arguments=wire_form(request.arguments),
             elsewhere_s=request.elsewhere_s,
+            incarnation=request.incarnation,
         )
         async with _asking():
             reply = await self._stub.Call(delivery, timeout=self._timeout_s)
         return DeliveryReply.model_validate_json(reply.json)
+
+    async def admit(self, namespace: str, generation: int, incarnation: int) -> None:
+        request = wire.Admission(fence=_fence(namespace, generation), incarnation=incarnation)
+        async with _asking():
+            await self._stub.Admit(request, timeout=self._timeout_s)
 
     async def seal(self, namespace: str, generation: int) -> None:
         async with _asking():

@@ -54,8 +54,14 @@ class Servicer(WorldServicer):
                 tool=request.tool,
                 arguments=arguments,
                 elsewhere_s=max(0, request.elsewhere_s),
+                incarnation=max(0, request.incarnation),
             )
             return _document(self._engine.call(sent))
+
+    def Admit(self, request: wire.Admission, context: Any) -> wire.Done:
+        with _answering(context):
+            self._engine.admit(request.fence.namespace, request.fence.generation, request.incarnation)
+            return wire.Done()
 
     def Seal(self, request: wire.Fence, context: Any) -> wire.Done:
         with _answering(context):

@@ -25,6 +25,10 @@ class AgentText(TypeDecorator[str]):
         return None if value is None else bytes(value).decode("utf-8", "surrogatepass")
 
 
+ZERO = {"server_default": "0"}
+"""For rows that are older than the column."""
+
+
 class NamespaceTable(SQLModel, table=True):
     """One namespace; ``request``, ``lease`` and ``drain`` are canonical JSON."""
 
@@ -41,6 +45,7 @@ class NamespaceTable(SQLModel, table=True):
     deliveries: int
     sealed_position: int
     in_flight: int
+    incarnation: int = Field(sa_column_kwargs=ZERO)
     drain: bytes | None = None
     reason: str
 
@@ -95,7 +100,7 @@ class LedgerTable(SQLModel, table=True):
 
 
 class LateTable(SQLModel, table=True):
-    """A refused write with an old generation; a repeat of the same request is the same row."""
+    """A refused write with an old fence; a repeat of the same request is the same row."""
 
     __tablename__ = "late_write"
 
@@ -105,3 +110,5 @@ class LateTable(SQLModel, table=True):
     request_digest: str = Field(primary_key=True)
     tool: str = Field(sa_type=AgentText)
     current_generation: int
+    incarnation: int = Field(sa_column_kwargs=ZERO)
+    current_incarnation: int = Field(sa_column_kwargs=ZERO)

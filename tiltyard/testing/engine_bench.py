@@ -22,6 +22,7 @@ def lease_request(
     world: str = "tally",
     template: TemplateRef = TemplateRef(),  # noqa: B008  frozen
     tools: tuple[str, ...] = (),
+    inside_tools: tuple[str, ...] = (),
     faults: tuple[Fault, ...] = (),
     seed: int = 0,
 ) -> LeaseRequest:
@@ -31,6 +32,7 @@ def lease_request(
         world=world,
         template=template,
         tools=tools,
+        inside_tools=inside_tools,
         faults=faults,
         seed=seed,
     )

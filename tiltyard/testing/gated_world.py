@@ -41,7 +41,7 @@ class GatedWorld:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        names = ("lease", "call", "answering", "seal", "drain", "facts", "recycle", "quarantine", "leases")
+        names = ("lease", "call", "answering", "admit", "seal", "drain", "facts", "recycle", "quarantine", "leases")
         self.gates = {name: Gate() for name in names}
 
     async def describe(self, world: str) -> tuple[ToolSpec, ...]:
@@ -56,6 +56,10 @@ class GatedWorld:
         reply = await self._world.call(request)
         await self.gates["answering"].passing()
         return reply
+
+    async def admit(self, namespace: str, generation: int, incarnation: int) -> None:
+        await self.gates["admit"].passing()
+        await self._world.admit(namespace, generation, incarnation)
 
     async def seal(self, namespace: str, generation: int) -> None:
         await self.gates["seal"].passing()

@@ -22,6 +22,9 @@ class LocalWorld:
     async def call(self, request: DeliveryRequest) -> DeliveryReply:
         return self.engine.call(request)
 
+    async def admit(self, namespace: str, generation: int, incarnation: int) -> None:
+        self.engine.admit(namespace, generation, incarnation)
+
     async def seal(self, namespace: str, generation: int) -> None:
         self.engine.seal(namespace, generation)
 

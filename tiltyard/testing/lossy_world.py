@@ -57,7 +57,7 @@ class LossyWorld:
         world: World,
         random: Random,
         rates: Rates | None = None,
-        late_methods: frozenset[str] = frozenset({"call", "seal", "drain", "recycle", "quarantine"}),
+        late_methods: frozenset[str] = frozenset({"call", "admit", "seal", "drain", "recycle", "quarantine"}),
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._world, self._random, self._rates = world, random, rates or Rates()
@@ -75,6 +75,9 @@ class LossyWorld:
 
     async def call(self, request: DeliveryRequest) -> DeliveryReply:
         return await self._through("call", lambda: self._world.call(request))
+
+    async def admit(self, namespace: str, generation: int, incarnation: int) -> None:
+        await self._through("admit", lambda: self._world.admit(namespace, generation, incarnation))
 
     async def seal(self, namespace: str, generation: int) -> None:
         await self._through("seal", lambda: self._world.seal(namespace, generation))

@@ -55,6 +55,7 @@ class WorldPortKit:
         bad = {
             "world": lease_request(world="atlantis"),
             "tools": lease_request(tools=("add", "subtract")),
+            "inside_tools": lease_request(inside_tools=("subtract",)),
             "faults": lease_request(faults=(Fault(tool="subtract", kind="commit_then_drop"),)),
             "template.name": lease_request(template=TemplateRef(name="none")),
             "template.params.size": lease_request(template=TemplateRef(params={"size": -1})),
@@ -93,6 +94,37 @@ class WorldPortKit:
         ]
         assert [row.key for row in facts.initial] == ["apples", "pears"]
         assert [change.after for change in facts.changes] == [{"name": "apples", "total": 1, "amounts": [1]}]
+
+    async def test_a_sandbox_s_calls_are_taken_from_its_current_incarnation_alone(self, world: World) -> None:
+        lease = await world.lease(lease_request(inside_tools=("add",)))
+
+        async def inside(delivery_id: str, incarnation: int, tool: str = "add") -> DeliveryReply:
+            request = delivery_request(lease, delivery_id, tool, name="apples")
+            return await world.call(request.model_copy(update={"incarnation": incarnation}))
+
+        with pytest.raises(LateWrite, match="incarnation"):
+            await inside("i1", 1)
+        for incarnation in (1, 2, 2, 1):
+            await world.admit(lease.namespace, lease.generation, incarnation)
+        first = await inside("i2", 2)
+        assert first.committed
+        for _ in range(2):
+            with pytest.raises(LateWrite, match="incarnation"):
+                await inside("i3", 1)
+        with pytest.raises(LateWrite):
+            await inside("i2", 1)
+        assert await inside("i2", 2) == first
+        assert (await add(world, lease, "d1")).committed, "the agent's own calls have no incarnation"
+        refused = await inside("i4", 2, "read")
+        assert (refused.shown.code, refused.shown.message[-14:]) == ("unknown_tool", "use one of add")
+        await world.seal(lease.namespace, lease.generation)
+        for incarnation in (2, 3):
+            with pytest.raises(LateWrite):
+                await world.admit(lease.namespace, lease.generation, incarnation)
+        facts = await world.facts(lease.namespace, lease.generation, [])
+        assert [one.delivery_id for one in facts.deliveries] == ["i2", "d1", "i4"]
+        refused_from = [(late.delivery_id, late.incarnation, late.current_incarnation) for late in facts.late]
+        assert refused_from == [("i1", 1, 0), ("i2", 1, 2), ("i3", 1, 2)]
 
     async def test_a_drain_cancels_what_is_pending_and_says_the_same_again(self, world: World) -> None:
         lease = await world.lease(lease_request())

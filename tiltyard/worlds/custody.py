@@ -1,7 +1,7 @@
 """What follows a lease: seal, drain, recycle or quarantine, each of one generation (I2, I3, I4)."""
 
 from schemas.world import DrainReport
-from tiltyard.errors import BadInput, NotPristine
+from tiltyard.errors import BadInput, LateWrite, NotPristine
 from tiltyard.worlds import clock
 from tiltyard.worlds.desk import Desk, known
 from tiltyard.worlds.draft import Draft
@@ -15,6 +15,15 @@ class Custody:
 
     def __init__(self, store: WorldStore, desk: Desk, in_flight: InFlight, drain_limit_s: float = 30) -> None:
         self._store, self._desk, self._in_flight, self._drain_limit_s = store, desk, in_flight, drain_limit_s
+
+    def admit(self, name: str, generation: int, incarnation: int) -> None:
+        """See ``tiltyard.ports.World.admit``."""
+        with self._store.transaction() as tx:
+            namespace = known(tx, name)
+            if namespace.lease_generation != generation or namespace.state is not NamespaceState.LEASED:
+                raise LateWrite(f"generation {generation} of {name} has ended")
+            if incarnation > namespace.incarnation:
+                tx.put_namespace(namespace.model_copy(update={"incarnation": incarnation}))
 
     def seal(self, name: str, generation: int) -> None:
         """See ``tiltyard.ports.World.seal``."""

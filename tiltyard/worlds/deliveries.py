@@ -48,19 +48,24 @@ class Deliveries:
         """One transaction of a delivery; ``None`` while it stays open."""
         with self._store.transaction() as tx:
             namespace = known(tx, sent.request.namespace)
-            admitted = self.admits(namespace, sent.request.generation)
-            if not admitted:
-                self._log_late(tx, namespace, sent)
-            else:
+            request = sent.request
+            is_current = self.admits(namespace, request.generation)
+            if is_current and self.admits_from(namespace, request.incarnation):
                 return self._answer(tx, namespace, sent)
+            self._log_late(tx, namespace, sent)
         # Raised only now: the log entry had to be committed.
+        ended = "" if is_current else f"generation {request.generation} of {namespace.name} has ended"
         raise LateWrite(
-            f"{sent.request.delivery_id}: generation {sent.request.generation} of {namespace.name} has ended"
+            f"{request.delivery_id}: {ended or f'incarnation {request.incarnation} is not the current'}"
         )
 
     def admits(self, namespace: Namespace, generation: int) -> bool:
         """The generation check (I3): the fence still stands where this lease put it."""
         return generation == namespace.lease_generation == namespace.fence
+
+    def admits_from(self, namespace: Namespace, incarnation: int) -> bool:
+        """The same for calls from a sandbox: they come from its current incarnation."""
+        return incarnation in (0, namespace.incarnation)
 
     def earlier(self, tx: WorldTx, namespace: Namespace, sent: Sent) -> Delivery | None:
         """The look-up of an earlier record (I1)."""
@@ -104,5 +109,7 @@ class Deliveries:
             tool=sent.request.tool,
             generation=sent.request.generation,
             current_generation=namespace.fence,
+            incarnation=sent.request.incarnation,
+            current_incarnation=namespace.incarnation,
         )
         tx.log_late(namespace.name, late, sent.digest)

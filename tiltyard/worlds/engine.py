@@ -47,6 +47,9 @@ class Engine:
     def call(self, request: DeliveryRequest) -> DeliveryReply:
         return self.deliveries.call(request)
 
+    def admit(self, namespace: str, generation: int, incarnation: int) -> None:
+        self.custody.admit(namespace, generation, incarnation)
+
     def seal(self, namespace: str, generation: int) -> None:
         self.custody.seal(namespace, generation)
 

@@ -1,6 +1,7 @@
 """The first execution of a delivery, within one transaction."""
 
 import logging
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from pydantic import BaseModel
@@ -39,9 +40,10 @@ class Executed(NamedTuple):
 def execute(draft: Draft, kind: WorldKind, request: DeliveryRequest) -> Executed:
     """Run a delivery on the draft. Whatever the agent sent, the outcome is one that can be recorded."""
     first, cause = draft.position + 1, cause_of(request)
-    tool = kind.tools.get(request.tool) if _allowed(draft, request.tool) else None
+    tools = _allowed(draft, kind, request)
+    tool = tools.get(request.tool)
     if tool is None:
-        return Executed(reply_of(draft, cause, first, _unknown_tool(draft, kind, request.tool), None), None)
+        return Executed(reply_of(draft, cause, first, _unknown_tool(tools, request.tool), None), None)
     clock = Clock(draft, kind.jobs)
     if not clock.catch_up(request.elsewhere_s, cause):
         return Executed(reply_of(draft, cause, first, STANDS_STILL, None), None)
@@ -75,12 +77,17 @@ def reply_of(draft: Draft, cause: Cause, first: int, shown: Shown, fault: Fault 
     )
 
 
-def _allowed(draft: Draft, tool: str) -> bool:
-    return not draft.request.tools or tool in draft.request.tools
+def _allowed(draft: Draft, kind: WorldKind, request: DeliveryRequest) -> Mapping[str, Tool]:
+    """The tools of whoever calls: the agent, or a program in its sandbox."""
+    if request.incarnation:
+        return {name: kind.tools[name] for name in draft.request.inside_tools}
+    return {
+        name: tool for name, tool in kind.tools.items() if not draft.request.tools or name in draft.request.tools
+    }
 
 
-def _unknown_tool(draft: Draft, kind: WorldKind, name: str) -> Shown:
-    known = ", ".join(sorted(tool for tool in kind.tools if _allowed(draft, tool)))
+def _unknown_tool(tools: Mapping[str, Tool], name: str) -> Shown:
+    known = ", ".join(sorted(tools)) or "none"
     message = f"tool: there is no tool {name[:100]!r}; use one of {known}"
     return Shown(status="error", code="unknown_tool", message=message)
 

@@ -127,6 +127,7 @@ def quarantined(namespace: Namespace, reason: str) -> Namespace:
 def allowed_tools(kind: WorldKind, request: LeaseRequest) -> tuple[ToolSpec, ...]:
     """The tools of a lease. Raises ``BadInput`` when it, or its fault plan, names one that the world lacks."""
     named = [("tools", tool) for tool in request.tools] + [("faults", fault.tool) for fault in request.faults]
+    named += [("inside_tools", tool) for tool in request.inside_tools]
     for field, tool in named:
         if tool not in kind.tools:
             known = ", ".join(sorted(kind.tools))

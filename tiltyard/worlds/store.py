@@ -31,6 +31,7 @@ class Namespace(Model):
     ``fence`` is its generation now; ``lease_generation`` the one that it was last leased under. They are equal
     from the lease to the seal, and only then. ``position`` is the last ledger position and ``deliveries`` the
     number of deliveries of that lease; ``sealed_position`` and ``in_flight`` are what the seal found.
+    ``incarnation`` is the sandbox's whose calls are taken; 0 is none.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Namespace(Model):
     deliveries: int = 0
     sealed_position: int = 0
     in_flight: int = 0
+    incarnation: int = 0
     drain: DrainReport | None = None
     reason: str = ""
 

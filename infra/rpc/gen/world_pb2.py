@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19infra/rpc/gen/world.proto\x12\x11tiltyard.world.v1\"\x18\n\x08\x44ocument\x12\x0c\n\x04json\x18\x01 \x01(\x0c\".\n\x05\x46\x65nce\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x03\" \n\x0f\x44\x65scribeRequest\x12\r\n\x05world\x18\x01 \x01(\t\"~\n\x08\x44\x65livery\x12\'\n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x18.tiltyard.world.v1.Fence\x12\x13\n\x0b\x64\x65livery_id\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12\x11\n\targuments\x18\x04 \x01(\x0c\x12\x13\n\x0b\x65lsewhere_s\x18\x05 \x01(\x03\"L\n\x0c\x46\x61\x63tsRequest\x12\'\n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x18.tiltyard.world.v1.Fence\x12\x13\n\x0b\x63ollections\x18\x02 \x03(\t\"L\n\x11QuarantineRequest\x12\'\n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x18.tiltyard.world.v1.Fence\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x0f\n\rLeasesRequest\"\x06\n\x04\x44one\"\x1c\n\x08Recycled\x12\x10\n\x08recycled\x18\x01 \x01(\x08\"D\n\x07\x46\x61ilure\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\r\n\x05\x66ield\x18\x03 \x01(\t\x12\x0b\n\x03\x66ix\x18\x04 \x01(\t2\xf5\x04\n\x05World\x12K\n\x08\x44\x65scribe\x12\".tiltyard.world.v1.DescribeRequest\x1a\x1b.tiltyard.world.v1.Document\x12\x41\n\x05Lease\x12\x1b.tiltyard.world.v1.Document\x1a\x1b.tiltyard.world.v1.Document\x12@\n\x04\x43\x61ll\x12\x1b.tiltyard.world.v1.Delivery\x1a\x1b.tiltyard.world.v1.Document\x12\x39\n\x04Seal\x12\x18.tiltyard.world.v1.Fence\x1a\x17.tiltyard.world.v1.Done\x12>\n\x05\x44rain\x12\x18.tiltyard.world.v1.Fence\x1a\x1b.tiltyard.world.v1.Document\x12G\n\x05\x46\x61\x63ts\x12\x1f.tiltyard.world.v1.FactsRequest\x1a\x1b.tiltyard.world.v1.Document0\x01\x12@\n\x07Recycle\x12\x18.tiltyard.world.v1.Fence\x1a\x1b.tiltyard.world.v1.Recycled\x12K\n\nQuarantine\x12$.tiltyard.world.v1.QuarantineRequest\x1a\x17.tiltyard.world.v1.Done\x12G\n\x06Leases\x12 .tiltyard.world.v1.LeasesRequest\x1a\x1b.tiltyard.world.v1.Documentb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19infra/rpc/gen/world.proto\x12\x11tiltyard.world.v1\"\x18\n\x08\x44ocument\x12\x0c\n\x04json\x18\x01 \x01(\x0c\".\n\x05\x46\x65nce\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x03\" \n\x0f\x44\x65scribeRequest\x12\r\n\x05world\x18\x01 \x01(\t\"\x93\x01\n\x08\x44\x65livery\x12\'\n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x18.tiltyard.world.v1.Fence\x12\x13\n\x0b\x64\x65livery_id\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12\x11\n\targuments\x18\x04 \x01(\x0c\x12\x13\n\x0b\x65lsewhere_s\x18\x05 \x01(\x03\x12\x13\n\x0bincarnation\x18\x06 \x01(\x03\"I\n\tAdmission\x12\'\n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x18.tiltyard.world.v1.Fence\x12\x13\n\x0bincarnation\x18\x02 \x01(\x03\"L\n\x0c\x46\x61\x63tsRequest\x12\'\n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x18.tiltyard.world.v1.Fence\x12\x13\n\x0b\x63ollections\x18\x02 \x03(\t\"L\n\x11QuarantineRequest\x12\'\n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x18.tiltyard.world.v1.Fence\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x0f\n\rLeasesRequest\"\x06\n\x04\x44one\"\x1c\n\x08Recycled\x12\x10\n\x08recycled\x18\x01 \x01(\x08\"D\n\x07\x46\x61ilure\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\r\n\x05\x66ield\x18\x03 \x01(\t\x12\x0b\n\x03\x66ix\x18\x04 \x01(\t2\xb5\x05\n\x05World\x12K\n\x08\x44\x65scribe\x12\".tiltyard.world.v1.DescribeRequest\x1a\x1b.tiltyard.world.v1.Document\x12\x41\n\x05Lease\x12\x1b.tiltyard.world.v1.Document\x1a\x1b.tiltyard.world.v1.Document\x12@\n\x04\x43\x61ll\x12\x1b.tiltyard.world.v1.Delivery\x1a\x1b.tiltyard.world.v1.Document\x12>\n\x05\x41\x64mit\x12\x1c.tiltyard.world.v1.Admission\x1a\x17.tiltyard.world.v1.Done\x12\x39\n\x04Seal\x12\x18.tiltyard.world.v1.Fence\x1a\x17.tiltyard.world.v1.Done\x12>\n\x05\x44rain\x12\x18.tiltyard.world.v1.Fence\x1a\x1b.tiltyard.world.v1.Document\x12G\n\x05\x46\x61\x63ts\x12\x1f.tiltyard.world.v1.FactsRequest\x1a\x1b.tiltyard.world.v1.Document0\x01\x12@\n\x07Recycle\x12\x18.tiltyard.world.v1.Fence\x1a\x1b.tiltyard.world.v1.Recycled\x12K\n\nQuarantine\x12$.tiltyard.world.v1.QuarantineRequest\x1a\x17.tiltyard.world.v1.Done\x12G\n\x06Leases\x12 .tiltyard.world.v1.LeasesRequest\x1a\x1b.tiltyard.world.v1.Documentb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,20 +37,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FENCE']._serialized_end=120
   _globals['_DESCRIBEREQUEST']._serialized_start=122
   _globals['_DESCRIBEREQUEST']._serialized_end=154
-  _globals['_DELIVERY']._serialized_start=156
-  _globals['_DELIVERY']._serialized_end=282
-  _globals['_FACTSREQUEST']._serialized_start=284
-  _globals['_FACTSREQUEST']._serialized_end=360
-  _globals['_QUARANTINEREQUEST']._serialized_start=362
-  _globals['_QUARANTINEREQUEST']._serialized_end=438
-  _globals['_LEASESREQUEST']._serialized_start=440
-  _globals['_LEASESREQUEST']._serialized_end=455
-  _globals['_DONE']._serialized_start=457
-  _globals['_DONE']._serialized_end=463
-  _globals['_RECYCLED']._serialized_start=465
-  _globals['_RECYCLED']._serialized_end=493
-  _globals['_FAILURE']._serialized_start=495
-  _globals['_FAILURE']._serialized_end=563
-  _globals['_WORLD']._serialized_start=566
-  _globals['_WORLD']._serialized_end=1195
+  _globals['_DELIVERY']._serialized_start=157
+  _globals['_DELIVERY']._serialized_end=304
+  _globals['_ADMISSION']._serialized_start=306
+  _globals['_ADMISSION']._serialized_end=379
+  _globals['_FACTSREQUEST']._serialized_start=381
+  _globals['_FACTSREQUEST']._serialized_end=457
+  _globals['_QUARANTINEREQUEST']._serialized_start=459
+  _globals['_QUARANTINEREQUEST']._serialized_end=535
+  _globals['_LEASESREQUEST']._serialized_start=537
+  _globals['_LEASESREQUEST']._serialized_end=552
+  _globals['_DONE']._serialized_start=554
+  _globals['_DONE']._serialized_end=560
+  _globals['_RECYCLED']._serialized_start=562
+  _globals['_RECYCLED']._serialized_end=590
+  _globals['_FAILURE']._serialized_start=592
+  _globals['_FAILURE']._serialized_end=660
+  _globals['_WORLD']._serialized_start=663
+  _globals['_WORLD']._serialized_end=1356
 # @@protoc_insertion_point(module_scope)

@@ -95,12 +95,15 @@ class Delivery(_message.Message):
     TOOL_FIELD_NUMBER: _builtins.int
     ARGUMENTS_FIELD_NUMBER: _builtins.int
     ELSEWHERE_S_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
     delivery_id: _builtins.str
     tool: _builtins.str
     arguments: _builtins.bytes
     """A JSON object."""
     elsewhere_s: _builtins.int
     """Virtual seconds that the episode has spent outside the world so far, all in all."""
+    incarnation: _builtins.int
+    """The incarnation of the sandbox that the call came from; 0 is a call of the agent's own."""
     @_builtins.property
     def fence(self) -> Global___Fence: ...
     def __init__(
@@ -111,14 +114,40 @@ class Delivery(_message.Message):
         tool: _builtins.str = ...,
         arguments: _builtins.bytes = ...,
         elsewhere_s: _builtins.int = ...,
+        incarnation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["fence", b"fence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "delivery_id", b"delivery_id", "elsewhere_s", b"elsewhere_s", "fence", b"fence", "tool", b"tool"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "delivery_id", b"delivery_id", "elsewhere_s", b"elsewhere_s", "fence", b"fence", "incarnation", b"incarnation", "tool", b"tool"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Delivery: _TypeAlias = Delivery  # noqa: Y015
+
+@_typing.final
+class Admission(_message.Message):
+    """From now on calls from this incarnation of the sandbox are taken, and those from an older one are late."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FENCE_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
+    incarnation: _builtins.int
+    @_builtins.property
+    def fence(self) -> Global___Fence: ...
+    def __init__(
+        self,
+        *,
+        fence: Global___Fence | None = ...,
+        incarnation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fence", b"fence"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fence", b"fence", "incarnation", b"incarnation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Admission: _TypeAlias = Admission  # noqa: Y015
 
 @_typing.final
 class FactsRequest(_message.Message):

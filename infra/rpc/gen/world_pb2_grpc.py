@@ -50,6 +50,11 @@ class WorldStub:
                 request_serializer=infra_dot_rpc_dot_gen_dot_world__pb2.Delivery.SerializeToString,
                 response_deserializer=infra_dot_rpc_dot_gen_dot_world__pb2.Document.FromString,
                 _registered_method=True)
+        self.Admit = channel.unary_unary(
+                '/tiltyard.world.v1.World/Admit',
+                request_serializer=infra_dot_rpc_dot_gen_dot_world__pb2.Admission.SerializeToString,
+                response_deserializer=infra_dot_rpc_dot_gen_dot_world__pb2.Done.FromString,
+                _registered_method=True)
         self.Seal = channel.unary_unary(
                 '/tiltyard.world.v1.World/Seal',
                 request_serializer=infra_dot_rpc_dot_gen_dot_world__pb2.Fence.SerializeToString,
@@ -103,6 +108,12 @@ class WorldServicer:
     def Call(self, request, context):
         """Answered with a DeliveryReply.
         """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Admit(self, request, context):
+        """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -163,6 +174,11 @@ def add_WorldServicer_to_server(servicer, server):
                     servicer.Call,
                     request_deserializer=infra_dot_rpc_dot_gen_dot_world__pb2.Delivery.FromString,
                     response_serializer=infra_dot_rpc_dot_gen_dot_world__pb2.Document.SerializeToString,
+            ),
+            'Admit': grpc.unary_unary_rpc_method_handler(
+                    servicer.Admit,
+                    request_deserializer=infra_dot_rpc_dot_gen_dot_world__pb2.Admission.FromString,
+                    response_serializer=infra_dot_rpc_dot_gen_dot_world__pb2.Done.SerializeToString,
             ),
             'Seal': grpc.unary_unary_rpc_method_handler(
                     servicer.Seal,
@@ -277,6 +293,33 @@ class World:
             '/tiltyard.world.v1.World/Call',
             infra_dot_rpc_dot_gen_dot_world__pb2.Delivery.SerializeToString,
             infra_dot_rpc_dot_gen_dot_world__pb2.Document.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Admit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tiltyard.world.v1.World/Admit',
+            infra_dot_rpc_dot_gen_dot_world__pb2.Admission.SerializeToString,
+            infra_dot_rpc_dot_gen_dot_world__pb2.Done.FromString,
             options,
             channel_credentials,
             insecure,

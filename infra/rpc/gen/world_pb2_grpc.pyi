@@ -45,6 +45,7 @@ class WorldStub:
     """A LeaseRequest, answered with a Lease."""
     Call: _grpc.UnaryUnaryMultiCallable[_world_pb2.Delivery, _world_pb2.Document]
     """Answered with a DeliveryReply."""
+    Admit: _grpc.UnaryUnaryMultiCallable[_world_pb2.Admission, _world_pb2.Done]
     Seal: _grpc.UnaryUnaryMultiCallable[_world_pb2.Fence, _world_pb2.Done]
     Drain: _grpc.UnaryUnaryMultiCallable[_world_pb2.Fence, _world_pb2.Document]
     """Answered with a DrainReport."""
@@ -66,6 +67,7 @@ class WorldAsyncStub(WorldStub):
     """A LeaseRequest, answered with a Lease."""
     Call: _aio.UnaryUnaryMultiCallable[_world_pb2.Delivery, _world_pb2.Document]  # type: ignore[assignment]
     """Answered with a DeliveryReply."""
+    Admit: _aio.UnaryUnaryMultiCallable[_world_pb2.Admission, _world_pb2.Done]  # type: ignore[assignment]
     Seal: _aio.UnaryUnaryMultiCallable[_world_pb2.Fence, _world_pb2.Done]  # type: ignore[assignment]
     Drain: _aio.UnaryUnaryMultiCallable[_world_pb2.Fence, _world_pb2.Document]  # type: ignore[assignment]
     """Answered with a DrainReport."""
@@ -102,6 +104,13 @@ class WorldServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_world_pb2.Document, _abc.Awaitable[_world_pb2.Document]]:
         """Answered with a DeliveryReply."""
+
+    @_abc_1.abstractmethod
+    def Admit(
+        self,
+        request: _world_pb2.Admission,
+        context: _ServicerContext,
+    ) -> _typing.Union[_world_pb2.Done, _abc.Awaitable[_world_pb2.Done]]: ...
 
     @_abc_1.abstractmethod
     def Seal(

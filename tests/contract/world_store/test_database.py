@@ -131,8 +131,10 @@ def test_the_newest_revision_is_the_one_that_alembic_ends_at() -> None:
 def test_a_database_of_an_older_version_is_migrated(database: Database) -> None:
     with database.transaction() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
-        for table in ("turn", "journal", "outcome", "episode"):
+        for table in ("host", "turn", "journal", "outcome", "episode"):
             connection.execute(text(f"DROP TABLE IF EXISTS {table}"))
+        for column in ("namespace.incarnation", "late_write.incarnation", "late_write.current_incarnation"):
+            connection.execute(text("ALTER TABLE {} DROP COLUMN {}".format(*column.split("."))))
     again = open_database(str(database.engine.url))
     with again.reading() as connection:
         assert connection.scalar(text("SELECT version_num FROM alembic_version")) == newest_revision()
