@@ -152,6 +152,11 @@ class Sandboxes(Protocol):
         """All that are there or lost, and not yet released."""
         ...
 
+    async def sweep(self) -> int:
+        """End whatever a driver or an earlier host has left that belongs to no sandbox that is there, is lost or is
+        being made; how many were ended. Raises ``EnvironmentFailed`` when that cannot be told of all."""
+        ...
+
     async def capacity(self) -> Capacity:
         """How many fit at once, and for how many there is room: a slot is held from provision to release."""
         ...

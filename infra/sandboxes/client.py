@@ -77,6 +77,10 @@ class HostClient:
         answer: tuple[SandboxRecord, ...] = await self._ask("sandboxes")
         return answer
 
+    async def sweep(self) -> int:
+        answer: int = await self._ask("sweep")
+        return answer
+
     async def capacity(self) -> Capacity:
         answer: Capacity = await self._ask("capacity")
         return answer

@@ -61,6 +61,8 @@ class SandboxHost:
         self._gone: OrderedDict[str, int] = OrderedDict()
         self._tasks: set[asyncio.Task[object]] = set()
         self._offers: dict[DriverName, asyncio.Task[SandboxOffer]] = {}
+        self._unknown: set[Path] = set()  # folders of sandboxes that nobody can name, with something left in them
+        self._sweeping = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         for folder, kept in list(records.found(self._folder)):
@@ -105,6 +107,8 @@ class SandboxHost:
         """Start making it, unless it is too late for it."""
         if ref.incarnation <= self._newest(ref.name):
             raise SandboxLost(f"the sandbox {ref.name}/{ref.incarnation} was there, and is gone")
+        if (folder := folder_of(self._folder, ref)) in self._unknown:
+            raise EnvironmentFailed(f"something of an earlier sandbox is left in {folder}")
         making = self._making[ref.name] = Making(ref)
         making.start(self._make(making, order, before))
         return making
@@ -181,6 +185,22 @@ class SandboxHost:
     async def sandboxes(self) -> tuple[SandboxRecord, ...]:
         return tuple(held.kept.told for _, held in sorted(self._held.items(), key=lambda one: one[0].name))
 
+    async def sweep(self) -> int:
+        """One at a time, and all of it whatever one driver says."""
+        async with self._sweeping:
+            ended = sum([await self._end_unknown(folder) for folder in sorted(self._unknown)])
+            problems: list[EnvironmentFailed] = []
+            for launcher in self._launchers.values():
+                try:
+                    ended += await in_thread(launcher.strays)
+                except EnvironmentFailed as error:
+                    problems.append(error)
+        if ended:
+            log.warning("ended what belonged to no sandbox: %d", ended)
+        for problem in problems:
+            raise problem
+        return ended
+
     async def capacity(self) -> Capacity:
         return self._free.capacity
 
@@ -221,8 +241,8 @@ class SandboxHost:
         """End what an earlier host process left of a sandbox. One that somebody had is kept as lost."""
         if kept is None or kept.ref.driver not in self._launchers or folder != folder_of(self._folder, kept.ref):
             log.warning("the record in %s is none of a sandbox here: whatever belongs to it is ended", folder)
-            if all([await _remains(launcher, folder)() for launcher in self._launchers.values()]):
-                records.remove(folder)
+            self._unknown.add(folder)
+            await self._end_unknown(folder)
             return
         ends = _remains(self._launchers[kept.ref.driver], folder, kept.identity)
         held = HeldSandbox(kept, folder, ends, self._patience)
@@ -231,6 +251,13 @@ class SandboxHost:
             await self._give_up(held)
         elif not await self._found(held):
             await held.lose("its host has ended")
+
+    async def _end_unknown(self, folder: Path) -> bool:
+        """End whatever belongs to a folder, by whichever driver; whether nothing is left."""
+        if all([await _remains(launcher, folder)() for launcher in self._launchers.values()]):
+            records.remove(folder)
+            self._unknown.discard(folder)
+        return folder not in self._unknown
 
     async def _found(self, held: HeldSandbox) -> bool:
         """Whether it has outlived its host, and is ours from now on."""

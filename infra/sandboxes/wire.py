@@ -66,6 +66,7 @@ METHODS: dict[str, tuple[type[Model], TypeAdapter[Any]]] = {
     "facts": (Named, TypeAdapter(SandboxFacts)),
     "release": (Named, TypeAdapter(None)),
     "sandboxes": (Nothing, TypeAdapter(tuple[SandboxRecord, ...])),
+    "sweep": (Nothing, TypeAdapter(int)),
     "capacity": (Nothing, TypeAdapter(Capacity)),
 }
 """Each method of ``tiltyard.ports.Sandboxes``, by its name. Fields are its arguments in their order."""

@@ -37,7 +37,8 @@ class MemorySandboxes:
     For tests: ``unreachable`` makes every method raise ``SandboxUnreachable``; ``lose`` makes a sandbox vanish;
     ``executions`` counts how often each operation really ran; a command comes to the gate ``started`` before it
     does anything and to ``ending`` when it has done everything and its outcome is not recorded yet. ``problems``
-    says which drivers do not work. ``programs`` are commands besides those of the shell.
+    says which drivers do not work. ``programs`` are commands besides those of the shell. ``strays`` is how many
+    things a sweep will find.
     """
 
     box_kind: type[MemoryBox] = MemoryBox
@@ -49,6 +50,7 @@ class MemorySandboxes:
         problems: Mapping[DriverName, str] = NO_PROBLEMS,
     ) -> None:
         self.unreachable = False
+        self.strays = 0
         self.executions: Counter[str] = Counter()
         self.started, self.ending = Gate(), Gate()
         self._slots, self._free = slots, asyncio.Semaphore(slots)
@@ -155,6 +157,11 @@ class MemorySandboxes:
     async def capacity(self) -> Capacity:
         self._require_reachable()
         return Capacity(slots=self._slots, free=max(0, self._slots - len(self._boxes)))
+
+    async def sweep(self) -> int:
+        self._require_reachable()
+        ended, self.strays = self.strays, 0
+        return ended
 
     def _require_reachable(self) -> None:
         if self.unreachable:

@@ -223,6 +223,25 @@ async def facts_tell_operations_programs_and_environment(bench: SandboxBench) ->
         ], "each program is said to be seen, and one is missing"
 
 
+async def a_sweep_spares_whatever_somebody_has(bench: SandboxBench) -> None:
+    """Also what is being made meanwhile, and what is lost or sealed."""
+    async with bench.sandbox() as box, bench.sandbox() as sealed:
+        await box.sh(f"echo kept > file; {FOREVER}")
+        await bench.soon(bench.port.seal(sealed.ref))
+        coming = [asyncio.create_task(bench.port.provision(bench.order())) for _ in range(2)]
+        while not all(one.done() for one in coming):
+            await bench.soon(bench.port.sweep())
+            await asyncio.sleep(0.005)
+        await bench.soon(bench.port.sweep())
+        live = [one.result() for one in coming]
+        states = {one.ref: one.state for one in await bench.port.sandboxes()}
+        for ref in live:
+            assert (await bench.port.settle(ref, 0), states[ref]) == (True, "live")
+            await bench.soon(bench.port.release(ref))
+        assert (await box.content("file"), await _state(sealed)) == (b"kept\n", "sealed")
+        assert not await box.settle(0), "a process has been ended"
+
+
 async def slots_bound_how_many_there_are(bench: SandboxBench) -> None:
     """Those who wait come in their turn. Needs a port with few slots, all of them free."""
     slots = (await bench.port.offer(bench.driver)).slots
@@ -265,5 +284,6 @@ ENDING_CHECKS = (
     a_late_writer_does_not_outlive_the_drain,
     a_command_in_flight_is_ended_by_the_drain,
     facts_tell_operations_programs_and_environment,
+    a_sweep_spares_whatever_somebody_has,
     slots_bound_how_many_there_are,
 )

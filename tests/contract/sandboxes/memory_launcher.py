@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ class MemoryLauncher:
     For tests: the supervisor never answers what is ``mute``, dies when asked what is in ``deadly``, and answers
     what is in ``says`` with that. ``stuck`` ones outlive a kill. ``problem`` makes it unavailable, ``open`` is
     raised by an offer, ``crash`` in the middle of a launch. ``trials`` counts the offers. Ends and sweeps call
-    ``while_ending`` in the host's thread; ``at_once`` is how many of them there were at once at most.
+    ``while_ending`` in the host's thread; ``at_once`` is how many of them there were at once at most. A launch has
+    a place and nothing else at ``while_launching``. ``unsure`` is raised when it is to look for strays.
     """
 
     driver: DriverName = "bubblewrap"
@@ -47,6 +48,9 @@ class MemoryLauncher:
         self.crash: Exception | None = None
         self.trials = 0
         self.while_ending: Callable[[], object] = lambda: None
+        self.while_launching: Callable[[], Awaitable[object]] = lambda: asyncio.sleep(0)
+        self.unsure: Exception | None = None
+        self.launching: set[str] = set()
         self.at_once = self._ending = 0
 
     def offer(self) -> SandboxOffer:
@@ -60,11 +64,15 @@ class MemoryLauncher:
     async def launch(self, order: SandboxOrder, folder: Path) -> "MemoryLaunched":
         assert (folder / "record.json").exists(), "it is made before it is recorded"
         self.places.add(str(folder))
+        self.launching.add(str(folder))
         self.most = max(self.most, len(self.places))
-        await asyncio.sleep(0)
-        if self.crash is not None:
-            raise self.crash
-        self.launched.append(MemoryLaunched(self, order, folder))
+        try:
+            await self.while_launching()
+            if self.crash is not None:
+                raise self.crash
+            self.launched.append(MemoryLaunched(self, order, folder))
+        finally:
+            self.launching.discard(str(folder))
         return self.launched[-1]
 
     async def find(self, identity: dict[str, object]) -> None:
@@ -74,6 +82,15 @@ class MemoryLauncher:
         self.swept.append(identity)
         with self.ending():
             return self.removed(str(identity["folder"]))
+
+    def strays(self) -> int:
+        """Whatever is in a place and was launched by nobody."""
+        with self.ending():
+            if self.unsure is not None:
+                raise self.unsure
+            known = {str(one.folder) for one in self.launched} | self.launching
+            strays = [place for place in self.places if place not in known]
+            return sum(map(self.removed, strays))
 
     @contextmanager
     def ending(self) -> Iterator[None]:
@@ -100,7 +117,7 @@ class MemoryLaunched:
         self.setup: dict[str, object] = {"pid_one": True}
         self.strangers = self.memory = 0
         self.asked: list[str] = []
-        self._launcher, self._order, self._folder = launcher, order, folder
+        self._launcher, self._order, self.folder = launcher, order, folder
         self._box = MemorySandboxes()
         self.killed = self._begun = False
         self._serving, self._loops = asyncio.create_task(self._serve()), threading.get_ident()
@@ -118,7 +135,7 @@ class MemoryLaunched:
         self.killed = True
         self.die()
         await asyncio.wait([self._serving])
-        return self._launcher.removed(str(self._folder))
+        return self._launcher.removed(str(self.folder))
 
     def die(self) -> None:
         """The supervisor is killed, by nobody that the host knows of."""

@@ -338,6 +338,21 @@ class SaysThatThereIsRoom(MemorySandboxes):
         return told.model_copy(update={"free": max(1, told.free)})
 
 
+class SweepsAwayWhatIsThere(MemorySandboxes):
+    async def sweep(self) -> int:
+        for name in list(self._boxes):
+            self.lose(name)
+        return len(self._boxes)
+
+
+class SweepsAwayWhatIsSealed(MemorySandboxes):
+    async def sweep(self) -> int:
+        sealed = [box.ref for box in self._boxes.values() if box.state == "sealed"]
+        for ref in sealed:
+            await self.release(ref)
+        return len(sealed)
+
+
 class HasMoreThanItOffers(MemorySandboxes):
     def __init__(self, slots: int) -> None:
         super().__init__(slots)

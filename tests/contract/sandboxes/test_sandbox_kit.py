@@ -122,6 +122,8 @@ BROKEN: tuple[tuple[SandboxCheck, Kind], ...] = (
         endings.facts_tell_operations_programs_and_environment,
         sabotaged.stating(lambda facts: {"commands": facts.commands[:-1]}),
     ),
+    (endings.a_sweep_spares_whatever_somebody_has, sabotaged.SweepsAwayWhatIsThere),
+    (endings.a_sweep_spares_whatever_somebody_has, sabotaged.SweepsAwayWhatIsSealed),
     (endings.slots_bound_how_many_there_are, sabotaged.HasMoreThanItOffers),
     (endings.slots_bound_how_many_there_are, sabotaged.SaysThatThereIsRoom),
 )

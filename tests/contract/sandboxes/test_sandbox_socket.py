@@ -18,7 +18,7 @@ from infra.sandboxes.serve import serving
 from infra.sandboxes.supervisor.limits import MAX_JSON_BYTES, MAX_TAIL_BYTES
 from infra.sandboxes.wire import METHODS
 from schemas.sandbox import ExecRequest, FileEntry, SandboxDrain, SandboxOrder, SandboxRef, Snapshot
-from tests.contract.sandboxes.test_sandbox_host import SLEEP, TRUE, order
+from tests.contract.sandboxes.host_yard import SLEEP, TRUE, order
 from tiltyard.errors import BadInput, EnvironmentFailed, SandboxLost, SandboxUnreachable, StackFailed
 from tiltyard.ports import Sandboxes
 from tiltyard.testing.memory_sandboxes import MemorySandboxes
