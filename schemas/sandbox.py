@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
-from schemas.base import Model
+from schemas.base import Model, digest_of
 from schemas.span import RealS
 from schemas.told import CommandRecord, ConnectionAttempt, MarkedRead, ProcessRecord, Told
 from schemas.world import Owner
@@ -183,7 +183,10 @@ class SandboxOrder(Model):
 
 
 class ExecRequest(Model):
-    """Run ``argv`` in ``WORK``. ``timeout_s`` counts from its start; past it, its whole session is killed."""
+    """Run ``argv`` in ``WORK``. ``timeout_s`` counts from its start; past it, its whole session is killed.
+
+    Of a command that is asked for again, the time of the first request counts.
+    """
 
     do: Literal["exec"] = "exec"
     op_id: str
@@ -224,6 +227,12 @@ class Output(Model):
 
     text: str = ""
     total_bytes: int = 0
+def request_digest(request: SandboxRequest) -> str:
+    """What tells two requests under one id apart: all but the time that a command has. It may be what is left of
+    something, and that is less when the same command is asked for again."""
+    return digest_of(request.model_dump(mode="json", exclude={"timeout_s"}))
+
+
     cut_bytes: int = 0
     invalid_utf8: bool = False
 
@@ -231,8 +240,8 @@ class Output(Model):
 class ExecResult(Model):
     """How a command ended: the leader of its session was waited for, whatever it left behind.
 
-    ``exit_code`` is ``None`` when a signal ended it. ``out_of_memory`` where the machine can tell. ``duration_s``
-    is real time and in no digest.
+    ``exit_code`` is ``None`` when a signal ended it. ``out_of_memory`` where the machine can tell. ``timeout_s`` is
+    the time that it had. ``duration_s`` is real time and in no digest.
     """
 
     exit_code: int | None
@@ -251,6 +260,7 @@ class ReadResult(Model):
     size: int
 
 
+    timeout_s: float = 0
 class WriteResult(Model):
     size: int
 

@@ -17,7 +17,6 @@ from infra.sandboxes.patience import MISSES, Patience, until_silent
 from infra.sandboxes.records import Kept
 from infra.sandboxes.threads import in_thread
 from infra.sandboxes.verdicts import MemoryVerdicts
-from schemas.base import digest_of
 from schemas.sandbox import (
     Enforced,
     ExecRequest,
@@ -27,6 +26,7 @@ from schemas.sandbox import (
     SandboxRef,
     SandboxReply,
     SandboxRequest,
+    request_digest,
 )
 from tiltyard.errors import BadInput, LateWrite, SandboxLost, SandboxOutOfMemory, TiltyardError
 
@@ -136,7 +136,7 @@ class HeldSandbox:
         if self.kept.state == "sealed" and not self._sealed_inside:
             raise LateWrite(f"{request.op_id} came after the seal of {_name(self.ref)}")
         takes_s = request.timeout_s if isinstance(request, ExecRequest) else 0
-        content, digest, kills = request.model_dump(mode="json"), digest_of(request), self._memory_kills()
+        content, digest, kills = request.model_dump(mode="json"), request_digest(request), self._memory_kills()
         self._memory.begin(request.op_id, kills)
         reply = await self.answer(SandboxReply, "call", takes_s, kills=kills, request=content, digest=digest)
         return self._memory.judged(reply, self._launched)

@@ -1,5 +1,6 @@
 """The way of one call: to the world, or to the episode's sandbox."""
 
+import math
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -12,7 +13,7 @@ from schemas.world import DeliveryRequest, Shown
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.errors import BadInput
 from tiltyard.ports import Sandboxes, World
-from tiltyard.sandbox.tools import SANDBOX_TOOLS, is_command, request_of, shown_of
+from tiltyard.sandbox.tools import SANDBOX_TOOLS, in_time, is_command, request_of, shown_of
 
 
 @dataclass(frozen=True)
@@ -62,14 +63,14 @@ class Gateway:
         tools = await self._reconciler.until_reply(lambda: self._world.describe(task.world))
         return (*tools, *SANDBOX_TOOLS.values()) if task.sandbox is not None else tools
 
-    async def call(self, place: Place, sent: str, call: Call, clocks: Clocks) -> Answered:
-        """Carry out a call under the delivery id ``sent``.
+    async def call(self, place: Place, sent: str, call: Call, clocks: Clocks, left_s: float = math.inf) -> Answered:
+        """Carry out a call under the delivery id ``sent``. A command may take ``left_s`` real seconds at most.
 
         Raises ``LateWrite``, ``DeliveryConflict``, ``SandboxLost``, and ``WorldUnreachable`` or
         ``SandboxUnreachable`` past the deadline.
         """
         if is_command(place.task, call.tool):
-            return await self._command(place, sent, call, clocks)
+            return await self._command(place, sent, call, clocks, left_s)
         request = DeliveryRequest(
             namespace=place.lease.namespace,
             generation=place.lease.generation,
@@ -85,7 +86,7 @@ class Gateway:
         after = Clocks(reply.now_s, clocks.elsewhere_s)
         return Answered(reply.shown, after, reply.fault, reply.committed, outage_s)
 
-    async def _command(self, place: Place, sent: str, call: Call, clocks: Clocks) -> Answered:
+    async def _command(self, place: Place, sent: str, call: Call, clocks: Clocks, left_s: float) -> Answered:
         sandbox, plan = place.sandbox, place.task.sandbox
         assert sandbox is not None, "a task with a sandbox has no turn before it has one"
         assert plan is not None
@@ -93,6 +94,7 @@ class Gateway:
         request = request_of(call.tool, call.arguments, sent, plan.limits)
         if isinstance(request, Shown):
             return Answered(request, after)
+        cut = in_time(request, left_s)
         lasts = timedelta(seconds=plan.limits.command_s)
-        reply, outage_s = await self._reconciler.timed(lambda: self._sandboxes.call(sandbox, request), lasts)
+        reply, outage_s = await self._reconciler.timed(lambda: self._sandboxes.call(sandbox, cut), lasts)
         return Answered(shown_of(request, reply), after, outage_s=outage_s)

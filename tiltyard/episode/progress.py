@@ -1,6 +1,5 @@
 """What the journal says of an episode's progress: the view, budgets, stalls. A function of the turns alone."""
 
-from collections import deque
 from collections.abc import Sequence
 
 from schemas.base import JsonValue, canonical
@@ -20,8 +19,9 @@ MAX_CODE = 200
 OVER_BUDGET = "budget_exhausted"
 """The code of a call that was not made, because no tool calls were left."""
 
-STALL_CALLS = 5
-"""Calls of one tool with unchanged arguments, one after the other, that make a stall."""
+STALL_CALLS, STALL_COMMANDS = 5, 30
+"""Equal calls, one after the other, that make a stall: of a tool of the world, and of one of the sandbox. What they
+were answered does not count, so that equal decisions end equally whatever a command prints (I7)."""
 
 
 class Progress:
@@ -32,7 +32,8 @@ class Progress:
         self._transcript: list[Turn] = []
         self._calls = self._tokens = self._asked = 0
         self._last_was_extra = False
-        self._last_calls: deque[Call] = deque(maxlen=STALL_CALLS)
+        self._last_call: Call | None = None
+        self._equal_calls = 0
         self._memo: JsonValue = None
         self.clocks = Clocks()
         for turn in turns:
@@ -50,7 +51,9 @@ class Progress:
         self._calls += calls_made((turn,), self._task.limits.tool_calls - self._calls)
         self._tokens += decision.tokens
         self._asked += decision.ask is not None
-        self._last_calls.extend(decision.calls)
+        for call in decision.calls:
+            self._equal_calls = self._equal_calls + 1 if call == self._last_call else 1
+            self._last_call = call
         self._memo = decision.memo
         elsewhere = self.clocks
         for call, shown_of_it in zip(decision.calls, turn.observations or (), strict=False):
@@ -115,12 +118,11 @@ class Progress:
 
     def stalled(self) -> str:
         """Why the episode is stalled, or nothing. Polling tools that the task names are exempt."""
-        calls = self._last_calls
-        if len(calls) < STALL_CALLS or calls[0].tool in self._task.polling_tools:
+        call = self._last_call
+        if call is None or call.tool in self._task.polling_tools:
             return ""
-        if any(call != calls[0] for call in calls):
-            return ""
-        return f"{STALL_CALLS} calls of {calls[0].tool} with unchanged arguments"
+        limit = STALL_COMMANDS if is_command(self._task, call.tool) else STALL_CALLS
+        return f"{limit} calls of {call.tool} with unchanged arguments" if self._equal_calls >= limit else ""
 
 
 def _used_up(left: Budgets) -> str:

@@ -62,6 +62,12 @@ class SliceState:
         return self.request.wall_left_s - self.used_s
 
 
+    @property
+    def command_left_s(self) -> float:
+        """What a command may take: the last turn is kept for the policy to be told, and once it is told it may
+        use that too."""
+        return self.wall_left_s - (0 if self.noticed else _last_turn_s(self.task))
+
 def begun(request: SliceRequest, writer: Writer, task: Task, turns: Sequence[TurnRecord]) -> SliceState:
     """A slice over what the journal holds; only its newest turn can be open."""
     opened = turns[-1] if turns and turns[-1].observations is None else None

@@ -173,7 +173,8 @@ class SliceRunner:
             if restored is not None and restored.open_turn == record.turn:
                 return _refused(call, "sandbox_lost", told_of_loss(restored)), "", after_command(clocks, call.tool)
             now.unsaved = now.unsaved or may_change_files(now.task, call.tool)
-        answered = await self._gateway.call(now.place, delivery_id(*now.key, record.turn, index), call, clocks)
+        sent = delivery_id(*now.key, record.turn, index)
+        answered = await self._gateway.call(now.place, sent, call, clocks, now.command_left_s)
         now.outage_s += answered.outage_s
         if answered.committed:
             self._committed(now.request.spec.episode_id)

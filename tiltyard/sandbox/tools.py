@@ -31,6 +31,12 @@ from tiltyard.worlds.kit import Tool, tool
 MAX_COMMAND_BYTES = 131_071
 """Of one command: what Linux takes in one argument."""
 
+LEAST_COMMAND_S = 0.1
+"""The time of a command for which none is left."""
+
+CUT_SHORT = "the episode's wall time ends"
+"""What is said of a command that had less time than was asked for."""
+
 Path = Annotated[
     str,
     Field(min_length=1, max_length=1024, description=f"A file below {WORK}, such as src/app.py."),
@@ -132,17 +138,31 @@ def request_for(tool: Tool, parsed: BaseModel, op_id: str, limits: SandboxLimits
     return request
 
 
+def in_time(request: SandboxRequest, left_s: float) -> SandboxRequest:
+    """The request with at most ``left_s`` seconds, where it is a command.
+
+    It is sent also when nothing is left, as it may have been sent before: then it asks for what came of it.
+    """
+    if not isinstance(request, ExecRequest) or request.timeout_s <= left_s:
+        return request
+    return request.model_copy(update={"timeout_s": max(left_s, LEAST_COMMAND_S)})
+
+
 def below_work(path: str) -> str:
     """A path as the sandbox takes it: an agent may write it with ``/work/`` before it."""
     return path.removeprefix(f"{WORK}/")
 
 
 def shown_of(request: SandboxRequest, reply: SandboxReply) -> Shown:
-    """What the agent is shown of an outcome: no durations and no process ids, so equal episodes show the same."""
+    """What the agent is shown of an outcome: no durations and no process ids, so equal episodes show the same.
+
+    ``request`` is what the agent asked for: what was sent may have had less time.
+    """
     if reply.code:
         return Shown(status="error", code=reply.code, message=reply.message)
     if reply.exec is not None:
-        return Shown(status="ok", content=_command(reply.exec))
+        assert isinstance(request, ExecRequest), "a reply is of its request's kind"
+        return Shown(status="ok", content=_command(request, reply.exec))
     if reply.read is not None:
         assert isinstance(request, ReadRequest), "a reply is of its request's kind"
         return Shown(status="ok", content=_piece(request.offset, reply.read))
@@ -150,7 +170,7 @@ def shown_of(request: SandboxRequest, reply: SandboxReply) -> Shown:
     return Shown(status="ok", content={"size": reply.write.size})
 
 
-def _command(result: ExecResult) -> JsonObject:
+def _command(request: ExecRequest, result: ExecResult) -> JsonObject:
     shown: dict[str, Any] = {
         "exit_code": result.exit_code,
         "stdout": result.stdout.text,
@@ -158,6 +178,7 @@ def _command(result: ExecResult) -> JsonObject:
     }
     shown |= {"signal": result.signal} if result.signal else {}
     shown |= {name: True for name in ("timed_out", "out_of_memory") if getattr(result, name)}
+    shown |= {"cut_short": CUT_SHORT} if result.timed_out and result.timeout_s < request.timeout_s else {}
     return shown | _about("stdout", result.stdout) | _about("stderr", result.stderr)
 
 

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from schemas.base import digest_of
 from schemas.sandbox import (
     ExecRequest,
     ExecResult,
@@ -21,6 +20,7 @@ from schemas.sandbox import (
     SandboxRequest,
     WriteRequest,
     WriteResult,
+    request_digest,
 )
 from schemas.told import CommandRecord, ProcessRecord
 from tiltyard.errors import BadInput, SandboxLost
@@ -47,7 +47,7 @@ class Operation:
 
     @property
     def digest(self) -> str:
-        return digest_of(self.request)
+        return request_digest(self.request)
 
 
 @dataclass
@@ -112,7 +112,7 @@ class MemoryBox:
     async def _execute(self, operation: Operation, request: ExecRequest, items: tuple[Item, ...]) -> None:
         outputs, begun, status, timed_out = Outputs(), asyncio.get_running_loop().time(), 0, False
         try:
-            async with asyncio.timeout(request.timeout_s):
+            async with asyncio.timeout(min(request.timeout_s, self.order.limits.command_s)):
                 await self.started.passing()
                 status = await self._run(request, items, outputs)
                 await self.ending.passing()
@@ -129,6 +129,7 @@ class MemoryBox:
             exit_code=None if operation.signal else status,
             signal=operation.signal,
             timed_out=timed_out,
+            timeout_s=min(request.timeout_s, self.order.limits.command_s),
             stdout=self._output(outputs.stdout),
             stderr=self._output(outputs.stderr),
             duration_s=asyncio.get_running_loop().time() - begun,

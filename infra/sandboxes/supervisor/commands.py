@@ -91,7 +91,7 @@ class Command:
         self.outputs: dict[int, Capture] = {}
         self.said = b""
         self.timed_out = False
-        self.began = 0.0
+        self.began = self.timeout_s = 0.0
         self.deadline: Timer | None = None
 
     def watch(self, timeout_s: float) -> None:
@@ -107,8 +107,8 @@ class Command:
         for fd in self.pipes:
             self.outputs[fd] = Capture(sandbox.limits["output_bytes"])
             loop.on(fd, lambda fd=fd: self.on_output(fd))  # type: ignore[misc]
-        self.began = time.monotonic()
-        self.deadline = loop.after(min(timeout_s, sandbox.limits["command_s"]), self.on_timeout)
+        self.began, self.timeout_s = time.monotonic(), min(timeout_s, sandbox.limits["command_s"])
+        self.deadline = loop.after(self.timeout_s, self.on_timeout)
 
     def on_status(self) -> None:
         """Release a child that is ready. Later there may be an error, which is read when it has ended.
@@ -177,7 +177,7 @@ class Command:
         result = {
             "exit_code": operation.exit_code, "signal": operation.signal, "timed_out": self.timed_out,
             "stdout": outputs[0], "stderr": outputs[1],
-            "duration_s": round(time.monotonic() - self.began, 6),
+            "timeout_s": self.timeout_s, "duration_s": round(time.monotonic() - self.began, 6),
         }  # fmt: skip
         return operation.end({"exec": result})
 

@@ -158,6 +158,20 @@ class KnowsNoConflict(MemorySandboxes):
             return self._boxes[sandbox.name].operations[request.op_id].outcome.result()
 
 
+class CountsTheTime(MemorySandboxes):
+    async def call(self, sandbox: SandboxRef, request: SandboxRequest) -> SandboxReply:
+        known = self._boxes[sandbox.name].operations.get(request.op_id)
+        if known is not None and known.request != request:
+            raise DeliveryConflict("it had another time")
+        return await super().call(sandbox, request)
+
+
+class TellsTheLastTime(MemorySandboxes):
+    async def call(self, sandbox: SandboxRef, request: SandboxRequest) -> SandboxReply:
+        reply = await super().call(sandbox, request)
+        return _with(reply, {"timeout_s": request.timeout_s}) if isinstance(request, ExecRequest) else reply
+
+
 class _KillsTheLeaderOnly(MemoryBox):
     def _tasks_of(self, op_id: str) -> list["asyncio.Task[Any]"]:
         return []

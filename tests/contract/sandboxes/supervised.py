@@ -12,7 +12,6 @@ from typing import Any
 
 from infra.sandboxes.joined import joined
 from infra.sandboxes.link import Link
-from schemas.base import digest_of
 from schemas.sandbox import (
     ExecRequest,
     ReadRequest,
@@ -22,6 +21,7 @@ from schemas.sandbox import (
     SandboxRequest,
     Snapshot,
     WriteRequest,
+    request_digest,
 )
 from tiltyard.errors import SandboxLost
 
@@ -48,7 +48,9 @@ class Supervised:
         await self.link.ask("setup", **said)
 
     async def call(self, request: SandboxRequest) -> SandboxReply:
-        answer = await self.link.ask("call", request=request.model_dump(mode="json"), digest=digest_of(request))
+        answer = await self.link.ask(
+            "call", request=request.model_dump(mode="json"), digest=request_digest(request)
+        )
         return SandboxReply.model_validate(answer)
 
     async def run(self, *argv: str, op_id: str = "", timeout_s: float = 60, stdin: bytes = b"") -> SandboxReply:

@@ -36,6 +36,8 @@ BROKEN: tuple[tuple[SandboxCheck, Kind], ...] = (
     (commands.a_running_operation_is_attached_to, sabotaged.EndsWithItsListener),
     (commands.a_running_operation_is_attached_to, sabotaged.forgetting(lambda request, ended: not ended)),
     (commands.another_request_under_the_same_id_is_a_conflict, sabotaged.KnowsNoConflict),
+    (commands.the_same_command_with_another_time_is_the_same, sabotaged.CountsTheTime),
+    (commands.the_same_command_with_another_time_is_the_same, sabotaged.TellsTheLastTime),
     (
         commands.operations_of_two_sandboxes_have_nothing_in_common,
         sabotaged.made_with(sabotaged.files_of_the_first),

@@ -19,9 +19,10 @@ from schemas.sandbox import (
     SandboxRequest,
     WriteRequest,
     WriteResult,
+    request_digest,
 )
 from schemas.world import Shown
-from tiltyard.sandbox.tools import MAX_COMMAND_BYTES, SANDBOX_TOOLS, request_of, shown_of
+from tiltyard.sandbox.tools import MAX_COMMAND_BYTES, SANDBOX_TOOLS, in_time, request_of, shown_of
 
 LIMITS = SandboxLimits(command_s=30)
 
@@ -115,12 +116,14 @@ def shown_result(**fields: Any) -> JsonValue:
 def test_a_command_s_end_is_shown_without_what_differs_between_equal_runs() -> None:
     plain = {"exit_code": 0, "stdout": "", "stderr": ""}
     assert shown_result(duration_s=1.5) == plain
-    assert shown_result(exit_code=None, signal="SIGKILL", timed_out=True) == {
-        **plain,
-        "exit_code": None,
-        "signal": "SIGKILL",
+    killed = {**plain, "exit_code": None, "signal": "SIGKILL"}
+    ended = {"exit_code": None, "signal": "SIGKILL", "timed_out": True}
+    assert shown_result(**ended, timeout_s=RUN.timeout_s) == killed | {"timed_out": True}
+    assert shown_result(**ended, timeout_s=0.3) == killed | {
         "timed_out": True,
+        "cut_short": "the episode's wall time ends",
     }
+    assert shown_result(timeout_s=0.3) == plain, "it ended by itself"
     assert shown_result(exit_code=None, signal="SIGKILL", out_of_memory=True) == {
         **plain,
         "exit_code": None,
@@ -135,6 +138,17 @@ def test_a_command_s_end_is_shown_without_what_differs_between_equal_runs() -> N
         "stdout_cut_bytes": 800,
         "stdout_not_utf8": True,
     }
+
+
+def test_a_command_has_no_more_time_than_is_left() -> None:
+    for left_s, allowed_s in ((5, 1), (1, 1), (0.5, 0.5), (0, 0.1), (-3, 0.1)):
+        assert in_time(RUN, left_s) == RUN.model_copy(update={"timeout_s": allowed_s})
+        assert request_digest(in_time(RUN, left_s)) == request_digest(RUN), (
+            "asked for again, it is the same command"
+        )
+    read = ReadRequest(op_id="op", path="f")
+    assert in_time(read, 0) == read
+    assert request_digest(RUN) != request_digest(RUN.model_copy(update={"argv": ("/bin/sh", "-c", "ls -l")}))
 
 
 def test_an_error_of_the_sandbox_keeps_its_code() -> None:
