@@ -72,8 +72,15 @@ class UpkeepActivities:
                 found.append(_abandoned(spec, lease, ending, order, sandboxes or ()))
         reclaimed = {one.spec.episode_id for one in found}
         await _kept(problems, self._quarantine(unrecorded))
-        await _kept(problems, self._discard(sandboxes or (), reclaimed, order, terminated))
-        return UpkeepReport(abandoned=tuple(found), terminated=tuple(terminated), problems=tuple(problems))
+        discarded = await self._discard(sandboxes or (), reclaimed, order, terminated, problems)
+        swept = await _kept(problems, self._sandboxes.sweep())
+        return UpkeepReport(
+            abandoned=tuple(found),
+            terminated=tuple(terminated),
+            discarded=discarded,
+            swept=swept or 0,
+            problems=tuple(problems),
+        )
 
     async def _without_workflow(
         self, mine: Sequence[Lease], order: UpkeepOrder, terminated: list[str]
@@ -96,14 +103,25 @@ class UpkeepActivities:
         return tuple(one for one in records if (one.owner.cluster, one.owner.temporal_namespace) == self._place)
 
     async def _discard(
-        self, sandboxes: Sequence[SandboxRecord], reclaimed: Set[str], order: UpkeepOrder, terminated: list[str]
-    ) -> None:
-        """End sandboxes whose workflow is closed or gone, but for those that a reclaim collects first."""
+        self,
+        sandboxes: Sequence[SandboxRecord],
+        reclaimed: Set[str],
+        order: UpkeepOrder,
+        terminated: list[str],
+        problems: list[str],
+    ) -> int:
+        """End sandboxes whose workflow is closed or gone, but for those that a reclaim collects first; how many.
+
+        Those of an examination are the grading workflow's. One of which something was left is tried again.
+        """
+        discarded = 0
         for one in sandboxes:
             if one.episode_id in reclaimed and one.ref.name == one.episode_id:
                 continue
             if await self._ending(one.owner, order, terminated) is not None:
-                await self._reconciler.until_reply(partial(self._sandboxes.release, one.ref))
+                release = self._reconciler.until_reply(partial(self._sandboxes.release, one.ref))
+                discarded += await _done(problems, release)
+        return discarded
 
     async def _quarantine(self, unrecorded: Sequence[Lease]) -> None:
         """End leases of which no trial is recorded: there is nothing to grade, and nothing to trust."""
@@ -137,6 +155,13 @@ async def _kept(problems: list[str], step: Awaitable[ResultT]) -> ResultT | None
     except EnvironmentFailed as error:
         problems.append(f"{type(error).__name__}: {error}"[:MAX_MESSAGE])
         return None
+
+
+async def _done(problems: list[str], step: Awaitable[None]) -> bool:
+    """Whether it was done; the problem is noted where not."""
+    before = len(problems)
+    await _kept(problems, step)
+    return len(problems) == before
 
 
 def _abandoned(

@@ -35,10 +35,15 @@ class Abandoned(Model):
 
 
 class UpkeepReport(Model):
-    """What one pass found; ``problems`` are why it did not do all: services that failed it."""
+    """What one pass found; ``problems`` are why it did not do all: services that failed it.
+
+    ``discarded`` sandboxes were of workflows that are closed or gone; ``swept`` were things that belonged to none.
+    """
 
     abandoned: tuple[Abandoned, ...] = ()
     terminated: tuple[str, ...] = ()
+    discarded: int = 0
+    swept: int = 0
     problems: tuple[str, ...] = ()
 
 
@@ -47,3 +52,5 @@ class UpkeepSummary(Model):
 
     reclaimed: tuple[str, ...] = ()
     terminated: tuple[str, ...] = ()
+    discarded: int = 0
+    swept: int = 0

@@ -34,7 +34,12 @@ class JanitorWorkflow:
         started = [one.spec.episode_id for one in report.abandoned if await _start_reclaim(one)]
         if report.problems:
             raise ApplicationError("; ".join(report.problems), type="EnvironmentFailed")
-        return UpkeepSummary(reclaimed=tuple(started), terminated=report.terminated)
+        return UpkeepSummary(
+            reclaimed=tuple(started),
+            terminated=report.terminated,
+            discarded=report.discarded,
+            swept=report.swept,
+        )
 
 
 async def _start_reclaim(abandoned: Abandoned) -> bool:

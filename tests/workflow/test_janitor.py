@@ -203,10 +203,51 @@ async def test_what_cannot_be_ended_holds_up_nothing_else(client: Client, tmp_pa
         assert (place.engine.leases(), await place.sandboxes.sandboxes()) == ((), ())
 
 
-def _stray(place: Arena) -> SandboxOrder:
+async def test_one_that_cannot_be_ended_holds_up_no_other(client: Client, tmp_path: Path) -> None:
+    async with boxes(client, tmp_path) as (place, gated):
+        for name in ("one", "other"):
+            await place.sandboxes.provision(_stray(place, name))
+        gate = gated.gates["release"]
+
+        def once() -> Exception:
+            gate.failing = None
+            return EnvironmentFailed("no release")
+
+        gate.failing = once
+        await _fails_with(place, "no release")
+        assert len(await place.sandboxes.sandboxes()) == 1
+        assert (await place.clean_up()).discarded == 1
+
+
+async def test_each_pass_sweeps_what_belongs_to_no_sandbox(client: Client, tmp_path: Path) -> None:
+    async with boxes(client, tmp_path) as (place, gated):
+        place.sandboxes.strays = 2
+        gated.gates["sweep"].failing = lambda: EnvironmentFailed("the engine does not answer")
+        await _fails_with(place, "the engine does not answer")
+        gated.gates["sweep"].failing = None
+        assert [(await place.clean_up()).swept for _ in range(2)] == [2, 0]
+
+
+async def test_the_sandbox_of_an_examination_lives_as_long_as_the_workflow_that_grades(
+    client: Client, tmp_path: Path
+) -> None:
+    """Its activity may be gone: the next attempt takes its place. When nothing grades any more it holds no slot."""
+    async with boxes(client, tmp_path, lingering=lingering) as (place, _):
+        spec, handle = await started(place)
+        owner = lease_request(spec.episode_id, cluster=place.settings.cluster).owner
+        grading = owner.model_copy(update={"workflow_id": handle.id, "first_run_id": ""})
+        left = await place.sandboxes.provision(_stray(place).model_copy(update={"owner": grading}))
+        assert (await place.clean_up()).discarded == 0
+        assert [one.ref for one in await place.sandboxes.sandboxes()] == [left]
+        await handle.terminate()
+        assert (await place.clean_up()).discarded == 1
+        assert await place.sandboxes.sandboxes() == ()
+
+
+def _stray(place: Arena, name: str = "exam") -> SandboxOrder:
     """A sandbox of a workflow that is gone."""
     owner = lease_request("gone", cluster=place.settings.cluster).owner
-    return SandboxOrder(driver="bubblewrap", name="exam", incarnation=1, owner=owner, episode_id="gone")
+    return SandboxOrder(driver="bubblewrap", name=name, incarnation=1, owner=owner, episode_id="gone")
 
 
 async def _fails_with(place: Arena, problem: str) -> None:
