@@ -222,11 +222,12 @@ class Output(Model):
     """One output of a command: what was kept of it, and how many bytes came in all.
 
     Of a longer one the first and the last half of ``output_bytes`` are kept, with a line between that says what
-    was cut. Bytes that are no UTF-8 are replaced in ``text`` and flagged.
+    was cut. Bytes that are no UTF-8 are replaced in ``text`` and flagged. ``digest`` is of all the bytes that came.
     """
 
     text: str = ""
     total_bytes: int = 0
+    digest: str = ""
 def request_digest(request: SandboxRequest) -> str:
     """What tells two requests under one id apart: all but the time that a command has. It may be what is left of
     something, and that is less when the same command is asked for again."""

@@ -97,6 +97,7 @@ class Command:
     def watch(self, timeout_s: float) -> None:
         sandbox, loop = self.sandbox, self.sandbox.loop
         leader = look(self.pid)
+        sandbox.marks.begin(self.operation.op_id)
         self.operation.start(pid=self.pid, starttime=leader.start if leader else 0)
         sandbox.children.expected[self.pid] = self.on_end
         if leader is not None:
@@ -165,6 +166,7 @@ class Command:
         os.close(self.status)
         self._let_go()
         outputs = [self.last_output(fd) for fd in self.outputs]
+        sandbox.marks.finish(operation.op_id)
         if failure.isdigit():
             sandbox.programs.forget(self.pid)
             return operation.end({"code": "cannot_start", "message": cannot_start(operation, int(failure))})
@@ -174,6 +176,8 @@ class Command:
             operation.exit_code = os.WEXITSTATUS(status)
         if sandbox.programs.fd < 0:
             sandbox.programs.look_around(sandbox.reach.others())
+        stdout, stderr = self.outputs.values()
+        operation.outputs = {"stdout": stdout.record(), "stderr": stderr.record()}
         result = {
             "exit_code": operation.exit_code, "signal": operation.signal, "timed_out": self.timed_out,
             "stdout": outputs[0], "stderr": outputs[1],

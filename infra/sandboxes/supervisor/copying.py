@@ -8,6 +8,7 @@ import stat
 import time
 
 from infra.sandboxes.supervisor.files import FOLDER, open_file, parts_of
+from infra.sandboxes.supervisor.hashing import sha256
 from infra.sandboxes.supervisor.limits import (
     BLOCK_BYTES,
     FREEZE_PAUSE_S,
@@ -21,15 +22,6 @@ from infra.sandboxes.supervisor.messages import Refused, dumps
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-try:
-    from _sha256 import sha256  # type: ignore[import-not-found]
-except ImportError:  # Python 3.12 and later have it elsewhere; some builds have OpenSSL's only
-    try:
-        from _sha2 import sha256  # type: ignore[import-not-found]
-    except ImportError:
-        from hashlib import sha256
-
 
 READABLE, ENTERABLE = 0o400, 0o500
 """Of a file, and of a folder: the rights that its owner needs to copy it."""

@@ -162,8 +162,11 @@ class Agent:
             os.setegid(os.getgid())
 
 
-def put_start(work: int, entries: list[dict[str, Any]], tail: bytes) -> None:
-    """Make what a sandbox begins with. The contents are in ``tail``, one after the other."""
+def put_start(work: int, entries: list[dict[str, Any]], tail: bytes) -> list[tuple[str, int]]:
+    """Make what a sandbox begins with. The contents are in ``tail``, one after the other.
+
+    Returns (path, mode) of the folders, for ``close_folders``.
+    """
     modes, at = [], 0
     for entry in entries:
         path, kind = entry["path"], entry.get("kind", "file")
@@ -185,6 +188,11 @@ def put_start(work: int, entries: list[dict[str, Any]], tail: bytes) -> None:
         except (OSError, Refused) as error:
             fix = "see its path, and the sandbox's disk_bytes"
             raise bad(f"cannot be made: {error}", f"start: {path}", fix) from None
-    for path, mode in reversed(modes):  # last of all: files go into folders that are not writable in the end
+    return modes
+
+
+def close_folders(work: int, modes: list[tuple[str, int]]) -> None:
+    """Give folders their modes, last of all: files go into some that are not writable in the end."""
+    for path, mode in reversed(modes):
         with Parent(work, path + "/x") as parent:
             os.fchmod(parent.fd, mode)

@@ -32,6 +32,11 @@ class Kernel:
     def prctl(self, option: int, value: int) -> bool:
         return bool(self._prctl(_Long(option), _Long(value), _Long(0), _Long(0), _Long(0)) == 0)
 
+    def call(self, number: int, *arguments: int | bytes) -> int:
+        """A system call by its number; -1 when it fails."""
+        given = (one if isinstance(one, bytes) else _Long(one) for one in arguments)
+        return int(self._syscall(_Long(number), *given))
+
     def listener(self, call: int, flags: int, program: bytes) -> int:
         """seccomp(2): the descriptor of a new listener, or -1. ``program`` are instructions of eight bytes."""
         pointer = bytes(memoryview(_Pointer(program)))

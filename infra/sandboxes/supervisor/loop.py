@@ -11,6 +11,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+class Clock:
+    """Real seconds since the sandbox was set up."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        self._began = time.monotonic()
+
+    @property
+    def now_s(self) -> float:
+        return round(time.monotonic() - self._began, 4)
+
+
 class Timer:
     """Calls ``then`` at ``when``, a reading of the monotonic clock, unless it is cancelled."""
 

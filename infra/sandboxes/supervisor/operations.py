@@ -65,7 +65,7 @@ class Operations:
             self.sealed = True
             programs = self.sandbox.programs
             self.sandbox.journal.write("sealed")
-            programs.on_all_execs()
+            programs.on_all_calls()
             programs.look_around(self.sandbox.reach.others(), left=True)
         return {}
 
@@ -103,6 +103,7 @@ def begin_write(sandbox: Sandbox, operation: Operation, content: bytes, mode: in
 
 def at_once(sandbox: Sandbox, operation: Operation, act: Callable[[], dict[str, Any]]) -> None:
     """Act as the agent, and end the operation with what comes of it."""
+    sandbox.marks.begin(operation.op_id)
     operation.start()
     try:
         with sandbox.agent:
@@ -110,6 +111,8 @@ def at_once(sandbox: Sandbox, operation: Operation, act: Callable[[], dict[str, 
     except (OSError, OverflowError) as error:
         number = getattr(error, "errno", None) or errno.EINVAL
         raise Refused(CODES.get(number, "denied"), f"{operation.path}: {os.strerror(number)}") from None
+    finally:
+        sandbox.marks.finish(operation.op_id)
     operation.end(outcome)
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from infra.sandboxes.supervisor.hashing import sha256
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
 class Capture:
-    """What is kept of one output: its first and its last half of ``limit`` bytes."""
+    """What is kept of one output: its first and its last half of ``limit`` bytes, and the digest of all."""
 
     def __init__(self, limit: int) -> None:
-        self.limit, self.total = limit, 0
+        self.limit, self.total, self._digest = limit, 0, sha256()
         self.head, self.tail = bytearray(), bytearray()
 
     def feed(self, data: bytes) -> None:
         self.total += len(data)
+        self._digest.update(data)
         room = self.limit // 2 - len(self.head)
         if room > 0:
             self.head += data[:room]
@@ -24,16 +27,20 @@ class Capture:
         if len(self.tail) > 2 * self.limit:  # not at every piece: a deletion moves all that is kept
             del self.tail[: -self.limit]
 
+    def record(self) -> dict[str, Any]:
+        """As ``schemas.told.OutputRecord``."""
+        return {"digest": f"sha256:{self._digest.hexdigest()}", "total_bytes": self.total}
+
     def output(self) -> dict[str, Any]:
         """As ``schemas.sandbox.Output``."""
         if self.total <= self.limit:
             text, invalid = decoded(self.head + self.tail)
-            return {"text": text, "total_bytes": self.total, "cut_bytes": 0, "invalid_utf8": invalid}
+            return {"text": text, **self.record(), "cut_bytes": 0, "invalid_utf8": invalid}
         head, tail = whole_end(self.head), whole_begin(self.tail[-(self.limit - self.limit // 2) :])
         cut = self.total - len(head) - len(tail)
         (first, one), (last, other) = decoded(head), decoded(tail)
         text = f"{first}\n[{cut} bytes cut]\n{last}"
-        return {"text": text, "total_bytes": self.total, "cut_bytes": cut, "invalid_utf8": one or other}
+        return {"text": text, **self.record(), "cut_bytes": cut, "invalid_utf8": one or other}
 
 
 def decoded(data: bytes | bytearray) -> tuple[str, bool]:

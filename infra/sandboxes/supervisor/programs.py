@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import select
 
-from infra.sandboxes.supervisor.execs import arguments_of, let_go_on, listen, receive, task_of
+from infra.sandboxes.supervisor.connections import Connections
+from infra.sandboxes.supervisor.ends import Ends
+from infra.sandboxes.supervisor.execs import arguments_of
 from infra.sandboxes.supervisor.files import Agent
 from infra.sandboxes.supervisor.kernel import Kernel
 from infra.sandboxes.supervisor.limits import (
@@ -15,11 +17,14 @@ from infra.sandboxes.supervisor.limits import (
     MAX_PROGRAMS,
     SEEN_AT_ONCE,
 )
+from infra.sandboxes.supervisor.loop import Clock, Loop
+from infra.sandboxes.supervisor.notices import let_go_on, listen, receive, send_of, task_of
 from infra.sandboxes.supervisor.processes import Process, look, look_at_all, read_file
 from infra.sandboxes.supervisor.receipts import Operation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -31,8 +36,11 @@ class Programs:
     were alive at a look.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, loop: Loop, clock: Clock, connections: Connections) -> None:
         self.fd = listen(kernel)
+        self._clock, self._connections, self._ends = clock, connections, Ends(loop, clock)
+        if self.fd >= 0:
+            loop.on(self.fd, self.on_call)
         self.renew()
 
     def renew(self) -> None:
@@ -44,6 +52,7 @@ class Programs:
         self.not_kept = self.kept_bytes = 0
         self.leaders: dict[int, Operation] = {}  # of sessions, also those that have ended: others may be in them
         self.released: dict[int, Process] = {}  # leaders that have not become their programs yet
+        self._ends.renew()
 
     def release(self, leader: Process, operation: Operation) -> None:
         """Expect the program of an operation."""
@@ -53,19 +62,19 @@ class Programs:
         else:
             self.add(leader, operation.argv, operation.op_id)
 
-    def on_exec(self) -> None:
-        """One process waits at an exec: look at it, let it go on."""
+    def on_call(self) -> None:
+        """One process waits at an exec, or to reach somebody: look at it, let it go on."""
         notice = receive(self.fd)
         if notice is None:
             return
         try:
-            seen = self._read(notice)
+            record = self._send(notice) if send_of(notice) else self._exec(notice)
         except (OSError, ValueError, OverflowError):
-            seen = None
-        if let_go_on(self.fd, notice) and seen is not None:
-            self.add(*seen)
+            record = None
+        if let_go_on(self.fd, notice) and record is not None:
+            record()
 
-    def on_all_execs(self) -> None:
+    def on_all_calls(self) -> None:
         """Let go on whoever waits now."""
         waiting = select.poll()
         if self.fd >= 0:
@@ -73,22 +82,41 @@ class Programs:
             for _ in range(SEEN_AT_ONCE):
                 if not any(event & select.POLLIN for _, event in waiting.poll(0)):
                     break
-                self.on_exec()
+                self.on_call()
 
-    def _read(self, notice: bytearray) -> tuple[Process, list[str], str] | None:
-        """(who, arguments, operation); ``None`` for what is no program."""
+    def note_ends(self) -> None:
+        """Note whoever has ended by now."""
+        self._ends.note()
+
+    def _process_of(self, pid: int) -> Process | None:
+        """The process of a task, which may be one of its threads."""
+        task = look(pid)
+        return look(process_of(pid)) if task is not None and task.is_thread else task
+
+    def _exec(self, notice: bytearray) -> Callable[[], None] | None:
+        """What records it, once it goes on; ``None`` for what is no program."""
         pid = task_of(notice)
         leader = self.released.pop(pid, None)
         if leader is not None:  # it is a copy of the supervisor still
-            return leader, self.leaders[pid].argv, self.leaders[pid].op_id
-        task = look(pid)
-        process = look(process_of(pid)) if task is not None and task.is_thread else task
+            operation = self.leaders[pid]
+            return lambda: self.add(leader, operation.argv, operation.op_id)
+        process = self._process_of(pid)
         if process is None:
             return None
         op_id = self.operation_of(process)
         with self.agent:  # only its own memory is open to us where we are another user
             argv = arguments_of(notice)
-        return None if argv is None else (process, argv, op_id)
+        return None if argv is None else lambda: self.add(process, argv, op_id)
+
+    def _send(self, notice: bytearray) -> Callable[[], None] | None:
+        """The same, for an attempt to reach somebody; ``None`` for what is not told of."""
+        with self.agent:
+            attempts = self._connections.read(notice)
+        sender = self._process_of(task_of(notice)) if attempts else None
+        if sender is None:
+            return None
+        op_id = self.operation_of(sender)
+        return lambda: self._connections.add(attempts, op_id)
 
     def add(self, process: Process, argv: list[str], op_id: str) -> None:
         """Record that a process has become a program."""
@@ -98,7 +126,10 @@ class Programs:
             record["argv"] = argv
             self.copies.discard(known)
             return
-        record = {"pid": process.pid, "parent": process.parent, "argv": argv, "op_id": op_id, "left": False}
+        record = {
+            "pid": process.pid, "parent": process.parent, "argv": argv, "op_id": op_id, "left": False,
+            "started_s": self._clock.now_s, "ended_s": None,
+        }  # fmt: skip
         size = sum(map(len, argv))
         kept = None
         if len(self.records) < MAX_PROGRAMS and self.kept_bytes + size <= MAX_PROGRAM_BYTES:
@@ -111,6 +142,7 @@ class Programs:
             alive = {one.pid for one in look_at_all()}
             self.seen = {pid: seen for pid, seen in self.seen.items() if pid in alive}
         self.seen[process.pid] = (process.start, op_id, kept)
+        self._ends.watch(process.pid, record)
 
     def operation_of(self, process: Process) -> str:
         """By itself, the nearest parent that is known, or the leader of its session; empty when it has left all."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 
 from infra.sandboxes.supervisor.files import write_all
+from infra.sandboxes.supervisor.limits import MAX_ARGUMENT_BYTES, MAX_ARGUMENTS
+from infra.sandboxes.supervisor.loop import Clock
 from infra.sandboxes.supervisor.messages import dumps
 
 TYPE_CHECKING = False
@@ -22,18 +24,18 @@ class Journal:
 
     The death of a process loses nothing that was written, and the death of the machine takes the sandbox with it:
     there is no need to wait for the disk, unless the sandbox's files outlive the machine (``sync``).
-    Recorded replies are kept here and not in memory, which is the sandbox's own.
+    Recorded replies are kept here and not in memory, which is the sandbox's own. ``at_s`` is when it was written.
     """
 
-    def __init__(self, fd: int) -> None:
-        self.fd, self.end, self.sync = fd, os.fstat(fd).st_size, False
+    def __init__(self, fd: int, clock: Clock) -> None:
+        self.fd, self.clock, self.end, self.sync = fd, clock, os.fstat(fd).st_size, False
 
     def write(self, did: str, **fields: Any) -> None:
-        self._append(dumps({"did": did, **fields}).encode("ascii"))
+        self._append(dumps({"did": did, "at_s": self.clock.now_s, **fields}).encode("ascii"))
 
     def write_reply(self, op_id: str, reply: bytes) -> tuple[int, int]:
         """Record that an operation has ended. Where its reply is."""
-        before = dumps({"did": "ended", "op": op_id})[:-1].encode("ascii") + b',"reply":'
+        before = dumps({"did": "ended", "at_s": self.clock.now_s, "op": op_id})[:-1].encode("ascii") + b',"reply":'
         start = self.end + len(before)
         self._append(before + reply + b"}")
         return start, len(reply)
@@ -63,8 +65,8 @@ class Operation:
     """One operation from its acceptance on, and its receipts. ``askers`` are requests that wait for its end."""
 
     __slots__ = (
-        "argv", "askers", "digest", "do", "ended", "exit_code", "in_flight", "journal", "op_id", "path", "reply",
-        "signal", "started", "tell",
+        "argv", "askers", "digest", "do", "ended", "ended_s", "exit_code", "in_flight", "journal", "op_id",
+        "outputs", "path", "reply", "signal", "started", "started_s", "tell",
     )  # fmt: skip
 
     def __init__(
@@ -77,30 +79,39 @@ class Operation:
         self.askers: list[tuple[int, int]] = []
         self.started = self.ended = self.in_flight = False
         self.exit_code: int | None = None
+        self.started_s: float | None = None
+        self.ended_s: float | None = None
         self.signal = ""
+        self.outputs: dict[str, dict[str, Any]] = {}
         self.reply = (0, 0)
 
     def accept(self) -> None:
-        self.journal.write("accepted", op=self.op_id, digest=self.digest)
+        self.journal.write("accepted", op=self.op_id, digest=self.digest, **self._asked())
 
     def start(self, **process: int) -> None:
         """It takes effect from here on, and not before."""
-        self.started = True
+        self.started, self.started_s = True, self.journal.clock.now_s
         self.journal.write("started", op=self.op_id, **process)
 
     def end(self, outcome: dict[str, Any]) -> None:
         """Record how it ended, then tell those who wait."""
         reply = dumps({"op_id": self.op_id, **outcome}).encode("ascii")
         self.reply = self.journal.write_reply(self.op_id, reply)
-        self.ended = True
+        self.ended, self.ended_s = True, self.journal.clock.now_s
         for number in self.askers:
             self.tell(number, reply)
         self.askers.clear()
 
+    def _asked(self) -> dict[str, Any]:
+        """What it is, as it is told later: long arguments are in the turns of the episode, whole."""
+        argv = [one[:MAX_ARGUMENT_BYTES] for one in self.argv[:MAX_ARGUMENTS]]
+        return {"do": self.do, "argv": argv, "path": self.path}
+
     def facts(self) -> dict[str, Any]:
-        """As ``schemas.sandbox.CommandRecord``."""
+        """As ``schemas.told.CommandRecord``."""
         return {
-            "op_id": self.op_id, "do": self.do, "argv": self.argv, "path": self.path,
-            "request_digest": self.digest, "started": self.started,
-            "ended": self.ended and not self.in_flight, "exit_code": self.exit_code, "signal": self.signal,
+            "op_id": self.op_id, "request_digest": self.digest, **self._asked(),
+            "started": self.started, "ended": self.ended and not self.in_flight,
+            "exit_code": self.exit_code, "signal": self.signal,
+            "started_s": self.started_s, "ended_s": self.ended_s, **self.outputs,
         }  # fmt: skip

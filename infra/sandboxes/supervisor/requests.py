@@ -9,7 +9,7 @@ from infra.sandboxes.supervisor.control import Control, HungUp
 from infra.sandboxes.supervisor.copying import Copy
 from infra.sandboxes.supervisor.door import Door
 from infra.sandboxes.supervisor.draining import Drain, end_at_once
-from infra.sandboxes.supervisor.limits import MAX_COPIED_BYTES
+from infra.sandboxes.supervisor.limits import MAX_COMMANDS, MAX_COPIED_BYTES
 from infra.sandboxes.supervisor.loop import Again
 from infra.sandboxes.supervisor.messages import Failure, bad, dumps, loads
 from infra.sandboxes.supervisor.operations import Operations
@@ -140,11 +140,13 @@ class Supervisor:
             min(sandbox.limits["disk_bytes"], MAX_COPIED_BYTES),
             self.draining.report is not None,
         )
-        stopped = sandbox.reach.freeze(sandbox.programs.on_all_execs)
+        stopped = sandbox.reach.freeze(sandbox.programs.on_all_calls)
+        sandbox.marks.collect()
         try:
             with sandbox.agent:
                 copy.walk(sandbox.work)
         finally:
+            sandbox.marks.collect(counts=False)
             sandbox.reach.thaw(stopped)
         self.reply(number, *copy.reply())
 
@@ -177,12 +179,22 @@ class Supervisor:
     def facts(self, number: tuple[int, int], request: dict[str, Any]) -> dict[str, Any]:
         if self.draining.report is None:
             raise bad("it is not drained", "sandbox", "drain it first")
-        programs = self.sandbox.programs
+        programs, marks, connections = self.sandbox.programs, self.sandbox.marks, self.sandbox.connections
+        programs.note_ends()
+        marks.collect()
+        commands = list(self.operations.known.values())
         return {
             "environment": self.sandbox.environment,
-            "commands": [operation.facts() for operation in self.operations.known.values()],
+            "commands": [operation.facts() for operation in commands[-MAX_COMMANDS:]],
+            "commands_not_kept": max(0, len(commands) - MAX_COMMANDS),
             "processes": [record for record in programs.records if record is not None],
             "processes_not_kept": programs.not_kept,
             "watched": "every_exec" if programs.fd >= 0 else "snapshots",
+            "marked_reads": list(marks.records.values()),
+            "marked_reads_not_kept": marks.not_kept,
+            "unwatched": marks.unwatched,
+            "reads_lost": marks.lost,
+            "connections": list(connections.records.values()),
+            "connections_not_kept": connections.not_kept,
             "drain": self.draining.report,
         }

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 
 from infra.sandboxes.supervisor.children import Children
-from infra.sandboxes.supervisor.files import FOLDER, Agent, put_start
+from infra.sandboxes.supervisor.connections import Connections
+from infra.sandboxes.supervisor.files import FOLDER, Agent, close_folders, put_start
 from infra.sandboxes.supervisor.kernel import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_DUMPABLE,
     PR_SET_NO_NEW_PRIVS,
     Kernel,
 )
-from infra.sandboxes.supervisor.loop import Loop
+from infra.sandboxes.supervisor.loop import Clock, Loop
+from infra.sandboxes.supervisor.marks import File, Marks, Reader, who_has_open
 from infra.sandboxes.supervisor.messages import bad, is_no_utf8
 from infra.sandboxes.supervisor.processes import Reach
 from infra.sandboxes.supervisor.programs import Programs
@@ -34,15 +36,16 @@ class Sandbox:
     recipe: Recipe
 
     def __init__(self, journal: int, proc: int | None) -> None:
-        self.loop, self.kernel, self.journal = Loop(), Kernel(), Journal(journal)
+        self.loop, self.clock, self.kernel = Loop(), Clock(), Kernel()
+        self.journal = Journal(journal, self.clock)
         self.scores = OutOfMemoryScores(proc)
         self.kernel.stop_ignoring_its_own()
         self.kernel.prctl(PR_SET_DUMPABLE, 0)
         self.kernel.prctl(PR_SET_CHILD_SUBREAPER, 1)
         self.kernel.prctl(PR_SET_NO_NEW_PRIVS, 1)
-        self.programs = Programs(self.kernel)
-        if self.programs.fd >= 0:
-            self.loop.on(self.programs.fd, self.programs.on_exec)
+        self.connections = Connections(self.clock, self.journal)
+        self.programs = Programs(self.kernel, self.loop, self.clock, self.connections)
+        self.marks = Marks(self.kernel, self.clock, self.journal, self.reader_of)
         self.children = Children(self.loop)
         self.work = -1
 
@@ -68,20 +71,33 @@ class Sandbox:
         try:
             recipe = Recipe(work, environment, limits, agent, bool(request.get("own_user", pid_one)))
             with agent:
-                put_start(work, request.get("start", {}).get("entries", []), request["tail"])
+                folders = put_start(work, request.get("start", {}).get("entries", []), request["tail"])
+                self.marks.watch(work, request.get("marked", {}))
+                close_folders(work, folders)
         except BaseException:
             os.close(work)
             raise
         self.agent = self.programs.agent = agent
         self.recipe, self.limits, self.environment = recipe, limits, environment
         self.reach, self.journal.sync, self.work = Reach(pid_one), bool(request.get("sync", False)), work
+        if self.marks.fd >= 0:
+            self.loop.on(self.marks.fd, self.marks.collect)
+        self.clock.begin()
+
+    def reader_of(self, file: File) -> Reader | None:
+        """Who has a file open, and of which operation."""
+        process = who_has_open(file, self.reach.others(), self.agent)
+        return None if process is None else (process, self.programs.operation_of(process))
 
     def renew(self, journal: int) -> None:
         """Be no sandbox yet, as at the start; the descriptors of the one before are closed."""
         os.close(self.work)
         os.close(self.journal.fd)
         del self.agent, self.environment, self.limits, self.reach, self.recipe
-        self.journal, self.work = Journal(journal), -1
+        self.journal, self.work = Journal(journal, self.clock), -1
+        self.loop.off(self.marks.fd)
+        self.marks.renew(self.journal)
+        self.connections.renew(self.journal)
         self.programs.renew()
         self.children.renew()
 

@@ -30,7 +30,7 @@ __all__ = ["NO_LISTENER", "SOURCE", "Supervised", "changed", "spawn", "started",
 SOURCE = joined()
 """The supervisor as it is put into a sandbox."""
 
-NO_LISTENER = ("SECCOMP_CALL[machine], flags, exec_filter(machine))", "SECCOMP_CALL[machine], 0, b'')")
+NO_LISTENER = ("SECCOMP_CALL[machine], flags, call_filter(machine))", "SECCOMP_CALL[machine], 0, b'')")
 """A change to the supervisor: as on a machine that does not tell of execs."""
 
 
