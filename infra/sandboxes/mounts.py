@@ -7,13 +7,16 @@ sandboxes sees that: nothing is left mounted when the thread or its process ends
 
 import ctypes
 import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 EMPTY_FOLDERS = ("/mnt", "/media", "/srv", "/opt")
 """Where the private place may be mounted: the first that is empty, so that it hides nothing from this thread."""
 
 _CLONE_FS, _CLONE_NEWNS = 0x00000200, 0x00020000
-_MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_SLAVE = 2, 4, 4096, 16384, 1 << 19
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 32
+_MS_BIND, _MS_REC, _MS_SLAVE = 4096, 16384, 1 << 19
 _MS_PRIVATE, _MS_SHARED = 1 << 18, 1 << 20
 _MNT_DETACH = 2
 
@@ -60,10 +63,47 @@ def share(folder: Path) -> None:
     _mount("none", os.fspath(folder), "", _MS_SHARED)
 
 
+def as_seen_by(pid: int, change: Callable[[], None]) -> None:
+    """Do ``change`` in a thread that sees the mounts of another process, and ends with it. Raises ``OSError``."""
+
+    def changed() -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        _check(libc.unshare(_CLONE_FS), "unshare")
+        with open(f"/proc/{pid}/ns/mnt") as namespace:
+            _check(libc.setns(namespace.fileno(), _CLONE_NEWNS), "setns")
+        change()
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(changed).result()
+
+
+def cover_for_reading(folder: Path) -> None:
+    """Mount a folder on itself, for reading only: who has it open goes on writing. Raises ``OSError``."""
+    path, plain = os.fspath(folder), _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+    _mount(path, path, "", _MS_BIND | _MS_REC)
+    _mount("none", path, "", _MS_REMOUNT | _MS_BIND | _MS_RDONLY | plain)
+
+
+def limit_terminals(folder: Path, most: int) -> None:
+    """So many terminals may be opened in a mount of them. Raises ``OSError``."""
+    options = f"max={most},mode=620,ptmxmode=666"
+    _mount("none", os.fspath(folder), "", _MS_REMOUNT | _MS_NOSUID | _MS_NOEXEC, options)
+
+
 def unmount(target: Path) -> None:
     """Take a mount and those below it away from here; where else they are seen they stay. Raises ``OSError``."""
+    _unmount(target, _MNT_DETACH)
+
+
+def unmount_unused(target: Path) -> None:
+    """Take a mount away from here and from wherever else it is seen. Raises ``OSError``: EBUSY where anybody in any
+    of those places has a file of it open, stands in it or has mounted something on it."""
+    _unmount(target, 0)
+
+
+def _unmount(target: Path, flags: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    _check(libc.umount2(os.fsencode(target), _MNT_DETACH), f"umount {target}")
+    _check(libc.umount2(os.fsencode(target), flags), f"umount {target}")
 
 
 def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:

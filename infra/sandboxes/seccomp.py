@@ -96,6 +96,8 @@ MISSING: Mapping[str, Numbers] = {
     "shmget": Numbers(29, 194),
     "semget": Numbers(64, 190),
     "msgget": Numbers(68, 186),
+    # Its requests are counted for the whole machine: one sandbox could take those of all others.
+    "io_setup": Numbers(206, 0),
 }
 """Answered with ENOSYS, as by a kernel that does not have them."""
 
@@ -109,8 +111,11 @@ OF_A_PROCESS: Mapping[str, Numbers] = {
 """Refused for the first process, the supervisor. It has the user of everybody here, which is all that the kernel
 asks for; one that may write no file any more, or has no share of a busy processor, takes its sandbox with it."""
 
-SETPRIORITY, OF_A_USER = Numbers(141, 140), 2
-"""The same; and its ``PRIO_USER`` reaches all of a user."""
+OF_A_USER: Mapping[str, tuple[Numbers, int]] = {
+    "setpriority": (Numbers(141, 140), 2),
+    "ioprio_set": (Numbers(251, 30), 3),
+}
+"""The same for their second argument; and with the number here as the first, they reach all of a user."""
 
 SUPERVISOR = 1
 
@@ -158,8 +163,9 @@ def assemble(machine: Machine) -> bytes:
     program += _call(machine, IOCTL, _unless(1, _EQUAL, TERMINAL_INPUT, errno.EPERM))
     for numbers in OF_A_PROCESS.values():
         program += _call(machine, numbers, _unless(0, _EQUAL, (SUPERVISOR,), errno.EPERM))
-    of_a_user = [_argument(0), *_when(_EQUAL, OF_A_USER, [_refuse(errno.EPERM)])]
-    program += _call(machine, SETPRIORITY, of_a_user + _unless(1, _EQUAL, (SUPERVISOR,), errno.EPERM))
+    for numbers, whole_user in OF_A_USER.values():
+        of_a_user = [_argument(0), *_when(_EQUAL, whole_user, [_refuse(errno.EPERM)])]
+        program += _call(machine, numbers, of_a_user + _unless(1, _EQUAL, (SUPERVISOR,), errno.EPERM))
     for numbers in (SOCKET, SOCKETPAIR):
         program += _call(machine, numbers, _only(0, SOCKET_FAMILIES, errno.EAFNOSUPPORT))
     program.append((_RETURN, 0, 0, _ALLOW))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from infra.sandboxes import bwrap, compiled
+from infra.sandboxes import bwrap, compiled, users
 from infra.sandboxes.bwrap import INSIDE_ID, Room
 from infra.sandboxes.interpreter import INSIDE, SHOWN, Interpreter
 from infra.sandboxes.mounts import make_readable, private_place, show
@@ -20,10 +20,6 @@ from infra.sandboxes.seccomp import Machine, assemble
 from schemas.base import sha256
 from schemas.sandbox import WORK
 from tiltyard.errors import SandboxUnavailable
-
-HOST_ID = 1_900_000_000
-"""User and group of the host that root's sandboxes run as. Nobody has it: it is far above those that systems give
-out, and owns nothing. In a container that does not have it, the last one that it has."""
 
 CODE = Path(__file__).resolve().parents[2]
 """Where Tiltyard itself is: never seen in a sandbox."""
@@ -44,8 +40,9 @@ FILTER = "filter"
 
 
 class Stage(NamedTuple):
-    """What a sandbox is started from. ``user`` is the host's user that it runs as, ``None`` for our own, and
-    ``volumes`` where its folders in memory are mounted, ``None`` where we may not."""
+    """What a sandbox is started from. ``user`` is the user of the machine that bwrap is started as, ``None`` for
+    ours, ``users.FIRST`` where each sandbox has one of its own. ``volumes`` is where its folders in memory are
+    mounted, ``None`` where we may not."""
 
     program: Path
     interpreter: Interpreter
@@ -53,6 +50,10 @@ class Stage(NamedTuple):
     filter: Path
     user: int | None
     volumes: Path | None
+
+    def user_of(self, folder: Path) -> int | None:
+        """The user of the machine that the sandbox with this folder runs as."""
+        return users.user_of(folder) if self.user == users.FIRST else self.user
 
     @property
     def supervisor(self) -> list[str]:
@@ -136,13 +137,13 @@ def hidden(interpreter: Interpreter, code: Path = CODE) -> list[Path]:
 
 
 def _other_user() -> int | None:
-    """Whom root's sandboxes run as. Root of a container may have few users to choose from, or itself alone, and is
-    an ordinary user of the machine then."""
+    """Whom root's sandboxes run as: ``users.FIRST`` and those after it, where all of them are. Root of a container
+    may have few users to choose from, and takes the last one; or itself alone, and is an ordinary user then."""
     maps = [_mapped(Path(f"/proc/self/{name}").read_text()) for name in ("uid_map", "gid_map")]
-    choice = (HOST_ID, maps[0][-1][-1])
-    return next(
-        (user for user in choice if user and all(any(user in span for span in mapped) for mapped in maps)), None
-    )
+    if all(any(user in span for span in mapped) for mapped in maps for user in (users.FIRST, users.LAST)):
+        return users.FIRST
+    last = maps[0][-1][-1]
+    return last if last and any(last in span for span in maps[1]) else None
 
 
 def _mapped(text: str) -> list[range]:

@@ -61,7 +61,8 @@ def begin(
     with ExitStack() as undo, ExitStack() as ours, ExitStack() as undo_here:
         group = groups.make(limits)
         undo.callback(groups.abandon, group)
-        mounted = MountedVolumes(stage.volumes, limits, stage.user) if stage.volumes and stage.user else None
+        user = stage.user_of(folder)
+        mounted = MountedVolumes(stage.volumes, limits, user) if stage.volumes and user else None
         if mounted:
             undo_here.callback(mounted.unmount)
         control, theirs = socket.socketpair()
@@ -76,7 +77,7 @@ def begin(
         passed = (theirs.fileno(), journal.fileno(), proc)
         room = stage.room._replace(writable=mounted.volumes if mounted else volumes_of(limits))
         arguments = [*bwrap.arguments(room, own), *(command or _supervisor(stage))(*passed)]
-        program = _spawn(stage, folder, arguments, (*own, *passed))
+        program = _spawn(stage.program, user, folder, arguments, (*own, *passed))
         undo.callback(_end, program)
         undo_here.pop_all()
         return Begun(program, control, told, waits, release, group, folder, mounted, undo.pop_all())
@@ -109,22 +110,22 @@ def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[FileIO, FileIO]:
 
 
 def _spawn(
-    stage: Stage, folder: Path, arguments: list[str], inherited: Collection[int]
+    bwrap_program: Path, user: int | None, folder: Path, arguments: list[str], inherited: Collection[int]
 ) -> "subprocess.Popen[bytes]":
     """Start bwrap, under a name that ``sweep`` finds it by."""
     with (folder / LAST_WORDS).open("wb") as words:
         return subprocess.Popen(
             [mark_of(folder), *arguments],
-            executable=stage.program,
+            executable=bwrap_program,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=words,
             cwd="/",
             env={},
             pass_fds=inherited,
-            user=stage.user,
-            group=stage.user,
-            extra_groups=None if stage.user is None else (),
+            user=user,
+            group=user,
+            extra_groups=None if user is None else (),
             umask=0o022,
         )
 

@@ -18,9 +18,11 @@ from infra.local.processes import ProcessId, alive, identify
 from infra.sandboxes.cgroups import everyone, groups_of, memory_of, processes_of
 from infra.sandboxes.compiled import NAME, PLACE
 from infra.sandboxes.docker.area import Area
-from infra.sandboxes.docker.places import AGENT, LABEL
+from infra.sandboxes.docker.places import LABEL, etc_of
 from infra.sandboxes.docker.profile import profile
 from infra.sandboxes.looking import in_time
+from infra.sandboxes.mounts import as_seen_by, cover_for_reading, limit_terminals
+from infra.sandboxes.users import user_of
 from schemas.base import Model, sha256
 from schemas.sandbox import WORK, SandboxLimits
 
@@ -45,6 +47,10 @@ def name_of(folder: Path) -> str:
     return f"tiltyard-{sha256(os.fsencode(folder))[7:31]}"
 
 
+TERMINALS = 64
+"""How many a sandbox may open: the kernel has some thousands for all of them."""
+
+
 def create(
     engine: docker.DockerClient,
     folder: Path,
@@ -59,8 +65,8 @@ def create(
     bound = {str(path): {"bind": place, "mode": "rslave"} for place, path in places.items()}
     bound[str(folder / "ctl")] = {"bind": str(CONTROL), "mode": "rw"}
     bound[str(supervisor)] = {"bind": str(PLACE), "mode": "ro"}
-    # Docker would tell the host's name servers, which nothing here can reach.
-    bound[os.devnull] = {"bind": "/etc/resolv.conf", "mode": "ro"}
+    for name, text in etc_of(user_of(folder)).items():
+        bound[_written(folder / "etc" / name, text)] = {"bind": f"/etc/{name}", "mode": "ro"}
     memory = memory_of(limits)
     return engine.containers.create(
         image,
@@ -89,6 +95,13 @@ def create(
     )
 
 
+def _written(file: Path, text: str) -> str:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    file.chmod(0o644)
+    return str(file)
+
+
 class ContainerSandbox:
     """Implements ``Launched`` for a container that runs."""
 
@@ -114,13 +127,9 @@ class ContainerSandbox:
             groups=tuple(map(str, self._group.folders)),
         )
         self.identity: dict[str, object] = remains.model_dump(mode="json")
-        self.setup: dict[str, object] = {
-            "pid_one": True,
-            "own_user": False,  # it is that of all containers
-            "uid": AGENT,
-            "gid": AGENT,
-            "work": WORK,
-        }
+        user = user_of(folder)
+        # That no more than so many processes are of this user is held by the container's control group.
+        self.setup: dict[str, object] = {"pid_one": True, "own_user": False, "uid": user, "gid": user, "work": WORK}
 
     def processes(self) -> tuple[int, ...]:
         return everyone(self._first, self._group)
@@ -136,6 +145,20 @@ class ContainerSandbox:
         return (
             remove(self._engine, self._container) and in_time(lambda: not self.processes()) and self._area.remove()
         )
+
+
+def close_from_outside(first: int) -> None:
+    """What the engine cannot be told of the mounts of a container, by the number of its first process.
+
+    In ``/proc`` a command could say that the supervisor is to be killed before it for want of memory. So it is for
+    reading only, but for the supervisor, which has opened it by now. Raises ``OSError``.
+    """
+
+    def close() -> None:
+        cover_for_reading(Path("/proc"))
+        limit_terminals(Path("/dev/pts"), TERMINALS)
+
+    as_seen_by(first, close)
 
 
 def remove(engine: docker.DockerClient, container: str) -> bool:

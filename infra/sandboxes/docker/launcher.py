@@ -17,10 +17,10 @@ from infra.sandboxes.docker.area import Area
 from infra.sandboxes.docker.container import DOOR, ContainerSandbox, Remains
 from infra.sandboxes.docker.engine import problem_of
 from infra.sandboxes.docker.images import Images
-from infra.sandboxes.docker.places import AGENT
 from infra.sandboxes.docker.places import HOME, LABEL
 from infra.sandboxes.docker.supervisors import Supervisors
 from infra.sandboxes.threads import in_thread
+from infra.sandboxes.users import user_of
 from schemas.sandbox import DriverName, Enforced, SandboxOffer, SandboxOrder
 from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
 
@@ -123,6 +123,9 @@ class DockerLauncher:
             except (DockerException, OSError) as error:
                 raise EnvironmentFailed(f"the container did not start: {error}") from error
             sandbox = self._knocked(about["Id"], record.id, about["State"]["Pid"], folder)
+            undo.enter_context(sandbox.control)
+            if self._runtime == "runc":  # others have no mounts of this kernel's
+                containers.close_from_outside(about["State"]["Pid"])
             undo.pop_all()
             return sandbox
 
@@ -136,7 +139,7 @@ class DockerLauncher:
 
 
 def _area_of(folder: Path) -> Area:
-    return Area(folder / "places", AGENT)
+    return Area(folder / "places", user_of(folder))
 
 
 def _knock(folder: Path, lives: Callable[[], bool]) -> socket.socket:

@@ -10,11 +10,19 @@ LABEL = "tiltyard"
 HOME = "tiltyard.home"
 """A container's label: the folder of the host that it belongs to."""
 
-AGENT = 1_900_000_000
-"""User and group of commands. Nobody on the machine has it: limits by user and signals reach no one else's."""
-
 ETC: Mapping[str, str] = {
-    "passwd": f"root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:{AGENT}:{AGENT}:agent:{WORK}:/bin/sh\n",
-    "group": f"root:x:0:\nagent:x:{AGENT}:\n",
+    "passwd": "root:x:0:0:root:/:/usr/sbin/nologin\n",
+    "group": "root:x:0:\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 }
+"""What an image of ours says."""
+
+
+def etc_of(user: int) -> Mapping[str, str]:
+    """What a container says: its commands are ``agent``, of this user and group. There are no name servers: Docker
+    would tell the host's, which nothing here can reach."""
+    return {
+        "passwd": f"{ETC['passwd']}agent:x:{user}:{user}:agent:{WORK}:/bin/sh\n",
+        "group": f"{ETC['group']}agent:x:{user}:\n",
+        "resolv.conf": "",
+    }

@@ -11,6 +11,7 @@ from infra.sandboxes.seccomp import (
     MISSING,
     NEW_NAMESPACES,
     OF_A_PROCESS,
+    OF_A_USER,
     REFUSED,
     SOCKET_FAMILIES,
     SUPERVISOR,
@@ -28,9 +29,11 @@ def profile(machine: str) -> str:
     rules = [
         _refused(list(REFUSED), errno.EPERM),
         _refused([*MISSING, *QUEUES], errno.ENOSYS),
-        *(_refused([name], errno.EPERM, _when(0, "SCMP_CMP_EQ", SUPERVISOR)) for name in OF_A_PROCESS),
-        *(_refused(["ioctl"], errno.EPERM, _when(1, "SCMP_CMP_EQ", number)) for number in TERMINAL_INPUT),
-        *(_refused(["clone"], errno.EPERM, _masked(0, bit)) for bit in _bits(NEW_NAMESPACES)),
+        *(_refused([name], errno.EPERM, _is(0, SUPERVISOR)) for name in OF_A_PROCESS),
+        *(_refused([name], errno.EPERM, _is(0, user)) for name, (_, user) in OF_A_USER.items()),
+        *(_refused([name], errno.EPERM, _is(1, SUPERVISOR)) for name in OF_A_USER),
+        *(_refused(["ioctl"], errno.EPERM, _is(1, number)) for number in TERMINAL_INPUT),
+        *(_refused(["clone"], errno.EPERM, _masked(0, bit, bit)) for bit in _bits(NEW_NAMESPACES)),
         *_families(),
     ]
     whole = {"defaultAction": "SCMP_ACT_ALLOW", "architectures": [ARCHITECTURES[machine]], "syscalls": rules}
@@ -40,8 +43,8 @@ def profile(machine: str) -> str:
 def _families() -> list[dict[str, Any]]:
     """Rules are joined by "or": each number that lies between the allowed ones is refused by itself."""
     most = max(SOCKET_FAMILIES)
-    refused = [_when(0, "SCMP_CMP_EQ", number) for number in range(most) if number not in SOCKET_FAMILIES]
-    refused.append(_when(0, "SCMP_CMP_GT", most))
+    refused = [_is(0, number) for number in range(most) if number not in SOCKET_FAMILIES]
+    refused.append({"index": 0, "value": most, "op": "SCMP_CMP_GT"})
     return [_refused(["socket", "socketpair"], errno.EAFNOSUPPORT, one) for one in refused]
 
 
@@ -49,12 +52,13 @@ def _refused(names: list[str], number: int, *arguments: dict[str, Any]) -> dict[
     return {"names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": number, "args": list(arguments)}
 
 
-def _when(index: int, test: str, value: int) -> dict[str, Any]:
-    return {"index": index, "value": value, "op": test}
+def _is(index: int, value: int) -> dict[str, Any]:
+    """The kernel ignores the high half of these arguments, and a rule that did not could be gone around by it."""
+    return _masked(index, 0xFFFFFFFF, value)
 
 
-def _masked(index: int, bit: int) -> dict[str, Any]:
-    return {"index": index, "value": bit, "valueTwo": bit, "op": "SCMP_CMP_MASKED_EQ"}
+def _masked(index: int, mask: int, value: int) -> dict[str, Any]:
+    return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
 
 
 def _bits(mask: int) -> list[int]:

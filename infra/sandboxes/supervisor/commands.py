@@ -42,10 +42,11 @@ def begin_exec(sandbox: Sandbox, operation: Operation, timeout_s: float, data: b
     ours: list[int] = []
     try:
         fds.append(stdin_of(data))
-        for _ in range(3):  # stdout, stderr, status
-            read, write = os.pipe()
-            ours.append(read)
-            fds.append(write)
+        with sandbox.agent:  # or /dev/stdout, which opens the pipe once more, would be closed to the command
+            for _ in range(3):  # stdout, stderr, status
+                read, write = os.pipe()
+                ours.append(read)
+                fds.append(write)
         gate, release = os.pipe()
         ours.append(release)
         fds.append(gate)
@@ -122,7 +123,8 @@ class Command:
             return
         self.sandbox.loop.forget(self.status)
         if name:
-            self.sandbox.scores.first_is(name)
+            with self.sandbox.agent:  # whose file it is
+                self.sandbox.scores.first_is(name)
         self._let_go(b"!")
 
     def _heard(self) -> bytes:

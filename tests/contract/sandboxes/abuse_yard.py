@@ -6,12 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
 
+from infra.sandboxes.bwrap import INSIDE_ID
 from infra.sandboxes.launching import Launched, Launcher
+from infra.sandboxes.records import folder_of
+from infra.sandboxes.users import user_of
 from schemas.sandbox import Enforced, ExecRequest, ExecResult, SandboxDrain, SandboxOffer, SandboxOrder
 from tiltyard.testing.sandbox_bench import Box, SandboxBench
 
@@ -43,11 +46,60 @@ class Watched:
         return self._launcher.strays()
 
 
+NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
+
+
+class Expected(NamedTuple):
+    """What is promised where drivers differ: each of them holds, in its own way.
+
+    ``agent``: the number of the user that commands see themselves as, ``None`` for that which they have on the
+    machine. ``signalling_the_supervisor``: how ``kill 1`` exits, which reaches it never. ``bounding``: capabilities
+    that no command has and that programs could be given, were there no ``no_new_privs``. ``others_see``: what is of
+    the machine's and read-only, so that one can tell by it what others do.
+    """
+
+    agent: int | None
+    root_supervises: bool
+    signalling_the_supervisor: int
+    namespaces: tuple[str, ...]
+    bounding: int
+    all_mounts_without_set_uid: bool
+    absent: tuple[str, ...]
+    named_sockets: frozenset[str]
+    others_see: bool
+
+
+BUBBLEWRAP = Expected(
+    agent=INSIDE_ID,
+    root_supervises=False,
+    signalling_the_supervisor=0,  # sent, and ignored: the first process of a namespace has no handler for it
+    namespaces=NAMESPACES,
+    bounding=0,
+    all_mounts_without_set_uid=True,
+    absent=("/run", "/sys", "/boot", "/home", "/var"),
+    named_sockets=frozenset(),
+    others_see=True,  # /usr is the machine's own
+)
+DOCKER = Expected(
+    agent=None,
+    root_supervises=True,
+    signalling_the_supervisor=1,  # refused: it is another user's
+    namespaces=tuple(name for name in NAMESPACES if name != "user"),  # instead, a user of the machine of its own
+    bounding=0b111 << 5,  # KILL, SETGID and SETUID, which the supervisor needs
+    all_mounts_without_set_uid=False,  # instead, no program of the image is set-uid
+    absent=(),  # folders of the image's: there is nothing in them but folders
+    named_sockets=frozenset({"/ctl/door.coming"}),  # in a folder that commands cannot enter
+    others_see=False,
+)
+
+
 @dataclass(frozen=True)
 class Yard(SandboxBench):
     """A bench whose sandboxes are looked for after their release: whatever happened in one, nothing is left."""
 
+    folder: Path = field(kw_only=True)
     watched: Watched = field(kw_only=True)
+    expected: Expected = field(kw_only=True)
 
     @asynccontextmanager
     async def sandbox(self, **fields: Any) -> AsyncIterator[Box]:
@@ -61,6 +113,14 @@ class Yard(SandboxBench):
         """Skip the test where this machine cannot hold sandboxes to it, which the offer says."""
         if what not in self.watched.offer().enforced:
             pytest.skip(f"this machine does not enforce: {what}")
+
+    def agent_of(self, box: Box) -> int:
+        """The number of the user that its commands see themselves as."""
+        return self.user_of(box) if self.expected.agent is None else self.expected.agent
+
+    def user_of(self, box: Box) -> int:
+        """The user of the machine that its commands run as."""
+        return user_of(self.folder / folder_of(Path(), box.ref).name) if os.geteuid() == 0 else os.geteuid()
 
     def processes(self, box: Box) -> int:
         """How many live in it, the supervisor included, counted from outside."""

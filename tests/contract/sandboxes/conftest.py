@@ -1,6 +1,7 @@
 """The drivers that start processes, one of each for all tests: a launcher tries this machine once."""
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,11 @@ from filelock import FileLock
 
 from infra.sandboxes.bubblewrap import BubblewrapLauncher
 from infra.sandboxes.docker.images import Images
+from infra.sandboxes.docker.launcher import DockerLauncher
 from infra.sandboxes.docker.recipes import BASE
 from infra.sandboxes.host import SandboxHost
-from tests.contract.sandboxes.abuse_yard import Watched, Yard, descendants, mounts
-from tests.contract.sandboxes.docker_engine import engine_or_skip
+from tests.contract.sandboxes.abuse_yard import BUBBLEWRAP, DOCKER, Watched, Yard, descendants, mounts
+from tests.contract.sandboxes.docker_engine import engine_or_skip, mounts_below
 
 
 @pytest.fixture(scope="session")
@@ -34,15 +36,36 @@ def docker_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-async def yard(bubblewrap: BubblewrapLauncher, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Yard]:
-    """A host for the sandboxes of one file of tests; afterwards the machine is as it was."""
+@pytest.fixture(scope="module", params=["bubblewrap", "docker"])
+async def yard(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Yard]:
+    """A host for the sandboxes of one file of tests, for each driver; afterwards the machine is as it was."""
     folder = tmp_path_factory.mktemp("boxes")
+    async with YARDS[request.param](request, folder) as made:
+        yield made
+        assert await made.port.sandboxes() == ()
+    assert list((folder / "boxes").iterdir()) == []
+
+
+@asynccontextmanager
+async def bubblewrap_yard(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Yard]:
+    watched = Watched(request.getfixturevalue("bubblewrap"))
     before = mounts()
-    watched = Watched(bubblewrap)
-    async with SandboxHost({"bubblewrap": watched}, folder, slots=8) as host:
-        yield Yard(host, "bubblewrap", watched=watched)
-        assert await host.sandboxes() == ()
-    assert list(folder.iterdir()) == []
+    async with SandboxHost({"bubblewrap": watched}, folder / "boxes", slots=8) as host:
+        yield Yard(host, "bubblewrap", folder=folder / "boxes", watched=watched, expected=BUBBLEWRAP)
     assert descendants() == []
     assert mounts() == before
+
+
+@asynccontextmanager
+async def docker_yard(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Yard]:
+    images = request.getfixturevalue("docker_images")
+    with engine_or_skip() as engine:
+        watched = Watched(DockerLauncher(engine, Images(engine, images), folder / "shared"))
+        async with SandboxHost({"docker": watched}, folder / "boxes", slots=4) as host:
+            yield Yard(host, "docker", folder=folder / "boxes", watched=watched, expected=DOCKER)
+        made = [str(launched.identity["container"]) for launched in watched.launched.values()]
+        assert not set(made) & {one.id for one in engine.containers.list(all=True)}
+    assert mounts_below(folder) == []
+
+
+YARDS = {"bubblewrap": bubblewrap_yard, "docker": docker_yard}

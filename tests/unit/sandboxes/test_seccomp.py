@@ -82,15 +82,16 @@ def test_the_supervisor_is_not_slowed_down(machine: Machine) -> None:
             (1 << 32 | 1, refused(errno.EPERM)),
         ):
             assert answer(program, arch, getattr(numbers, machine), pid, 7) == expected, (name, pid)
-    setpriority = getattr(seccomp.SETPRIORITY, machine)
-    for which, who, expected in (
-        (0, 0, ALLOW),
-        (1, 7, ALLOW),
-        (0, 1, refused(errno.EPERM)),
-        (1, 1, refused(errno.EPERM)),
-        (2, 0, refused(errno.EPERM)),
-    ):
-        assert answer(program, arch, setpriority, which, who, 19) == expected, (which, who)
+    for name, (numbers, whole_user) in seccomp.OF_A_USER.items():
+        for which, who, expected in (
+            (0, 0, ALLOW),
+            (1, 7, ALLOW),
+            (0, 1, refused(errno.EPERM)),
+            (1, 1, refused(errno.EPERM)),
+            (whole_user, 0, refused(errno.EPERM)),
+            (1 << 32 | whole_user, 0, refused(errno.EPERM)),
+        ):
+            assert answer(program, arch, getattr(numbers, machine), which, who, 19) == expected, (name, which, who)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -129,7 +130,7 @@ def test_the_numbers_are_those_of_the_kernels_headers(machine: Machine) -> None:
     listed = {
         **seccomp.REFUSED,
         **seccomp.OF_A_PROCESS,
-        "setpriority": seccomp.SETPRIORITY,
+        **{name: numbers for name, (numbers, _) in seccomp.OF_A_USER.items()},
         "clone": seccomp.CLONE,
         **seccomp.MISSING,
         "ioctl": seccomp.IOCTL,
