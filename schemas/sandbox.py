@@ -218,6 +218,12 @@ class WriteRequest(Model):
 SandboxRequest = Annotated[ExecRequest | ReadRequest | WriteRequest, Field(discriminator="do")]
 
 
+def request_digest(request: SandboxRequest) -> str:
+    """What tells two requests under one id apart: all but the time that a command has. It may be what is left of
+    something, and that is less when the same command is asked for again."""
+    return digest_of(request.model_dump(mode="json", exclude={"timeout_s"}))
+
+
 class Output(Model):
     """One output of a command: what was kept of it, and how many bytes came in all.
 
@@ -228,12 +234,6 @@ class Output(Model):
     text: str = ""
     total_bytes: int = 0
     digest: str = ""
-def request_digest(request: SandboxRequest) -> str:
-    """What tells two requests under one id apart: all but the time that a command has. It may be what is left of
-    something, and that is less when the same command is asked for again."""
-    return digest_of(request.model_dump(mode="json", exclude={"timeout_s"}))
-
-
     cut_bytes: int = 0
     invalid_utf8: bool = False
 
@@ -251,6 +251,7 @@ class ExecResult(Model):
     out_of_memory: bool = False
     stdout: Output = Output()
     stderr: Output = Output()
+    timeout_s: float = 0
     duration_s: float = 0
 
 
@@ -261,7 +262,6 @@ class ReadResult(Model):
     size: int
 
 
-    timeout_s: float = 0
 class WriteResult(Model):
     size: int
 
