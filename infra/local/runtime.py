@@ -27,6 +27,9 @@ NAMES = ("world.sock", "sandboxes.sock", "worker.ready")
 LINE_S = 30.0
 """How long a new supervisor waits for one that is ending."""
 
+LAST_CHILD_S = 5.0
+"""How long what a killed supervisor was starting may take to become its program, on a busy machine."""
+
 
 def runtime_folder(home: Path) -> Path:
     """The runtime folder of a data folder: the one in use, else the one that would be made.
@@ -135,12 +138,23 @@ def sweep_runtime(home: Path) -> None:
     if not os.path.lexists(folder) or runtime_problem(folder):
         return
     hold = FolderHold(folder)
-    if hold.take():
+    if _taken(hold, LAST_CHILD_S):
         for name in NAMES:
             (folder / name).unlink(missing_ok=True)
         with suppress(OSError):  # somebody has put something there
             folder.rmdir()
     hold.release()
+
+
+def _taken(hold: FolderHold, within_s: float) -> bool:
+    """Whether it could be taken in time. A copy of a killed supervisor, which it was making to start something, holds
+    what that one held until it becomes another program, and is in nobody's list."""
+    deadline = time.monotonic() + within_s
+    while not hold.take():
+        if time.monotonic() > deadline or not hold.folder.exists():
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def runtime_problem(folder: Path) -> str:

@@ -3,12 +3,22 @@
 import os
 import shutil
 import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from infra.local.hold import FolderHold
 from infra.local.paths import StackPaths
-from infra.local.runtime import LONGEST_NAME, Runtime, prepare_runtime, runtime_folder, usual_folder
+from infra.local.runtime import (
+    LONGEST_NAME,
+    Runtime,
+    prepare_runtime,
+    runtime_folder,
+    sweep_runtime,
+    usual_folder,
+)
 from infra.rpc.channel import address_of
 from infra.sockets import LONGEST_PATH_BYTES, fits
 from tiltyard.errors import BadInput, StackFailed
@@ -97,6 +107,22 @@ def test_one_supervisor_has_the_folder_and_the_next_waits_for_it(home: Path, tmp
     second.ready(within_s=0)
     assert (tmp_path / "r").is_dir()
     second.leave()
+
+
+def test_what_a_killed_supervisor_was_starting_holds_nothing_up(home: Path) -> None:
+    """Between its fork and its program a child has the folder's hold, and no record names it."""
+    folder = usual_folder(home)
+    prepare_runtime(home, folder)
+    (folder / "world.sock").touch()
+    child = FolderHold(folder)
+    assert child.take()
+    with ThreadPoolExecutor(1) as pool:
+        sweeping = pool.submit(sweep_runtime, home)
+        time.sleep(0.2)  # it finds the folder held; were it slower than this, that would be all the same
+        assert folder.exists()
+        child.release()
+        sweeping.result()
+    assert not folder.exists()
 
 
 def test_a_link_is_refused(home: Path, tmp_path: Path) -> None:
