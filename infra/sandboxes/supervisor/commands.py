@@ -163,15 +163,15 @@ class Command:
         if self.deadline is not None:
             self.deadline.cancel()
         sandbox.programs.released.pop(self.pid, None)
-        failure = (self.said + self._heard()).rpartition(READY)[2][:4]
+        _, ready, failure = (self.said + self._heard()).rpartition(READY)
         sandbox.loop.forget(self.status)
         os.close(self.status)
         self._let_go()
         outputs = [self.last_output(fd) for fd in self.outputs]
         sandbox.marks.finish(operation.op_id)
-        if failure.isdigit():
+        if ready and failure[:4].isdigit():  # what comes before is its number, of one that was killed so early
             sandbox.programs.forget(self.pid)
-            return operation.end({"code": "cannot_start", "message": cannot_start(operation, int(failure))})
+            return operation.end({"code": "cannot_start", "message": cannot_start(operation, int(failure[:4]))})
         if os.WIFSIGNALED(status):
             operation.signal = SIGNALS.get(os.WTERMSIG(status), f"signal {os.WTERMSIG(status)}")
         else:

@@ -64,7 +64,7 @@ async def docker_yard(request: pytest.FixtureRequest, folder: Path) -> AsyncIter
         async with SandboxHost({"docker": watched}, folder / "boxes", slots=4) as host:
             yield Yard(host, "docker", folder=folder / "boxes", watched=watched, expected=DOCKER)
         made = [str(launched.identity["container"]) for launched in watched.launched.values()]
-        assert not set(made) & {one.id for one in engine.containers.list(all=True)}
+        assert not set(made) & {one["Id"] for one in engine.api.containers(all=True)}
     assert mounts_below(folder) == []
 
 
