@@ -147,8 +147,8 @@ def sweep_runtime(home: Path) -> None:
 
 
 def _taken(hold: FolderHold, within_s: float) -> bool:
-    """Whether it could be taken in time. A copy of a killed supervisor, which it was making to start something, holds
-    what that one held until it becomes another program, and is in nobody's list."""
+    """Whether it could be taken in time. A copy of a killed supervisor, made to start something, holds what that
+    one held until it becomes another program, and is in nobody's list."""
     deadline = time.monotonic() + within_s
     while not hold.take():
         if time.monotonic() > deadline or not hold.folder.exists():
