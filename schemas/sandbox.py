@@ -99,6 +99,11 @@ Normaliser = Literal["durations", "addresses", "process_ids", "temporary_names"]
 """Parts of a command's output that differ between equal runs; the trace digest leaves them out (I7)."""
 
 
+Isolation = Literal["fresh", "reset"]
+"""What a sandbox is made of, where a driver has a choice: what nobody has used before (``fresh``), or also what was
+used and then proven to be as it was at its start (``reset``)."""
+
+
 class SandboxPlan(Model):
     """What a task needs of a sandbox: its files at the start, its limits and what is left out of the digest.
 
@@ -111,6 +116,7 @@ class SandboxPlan(Model):
     files: dict[WorkPath, str] = {}
     marked: tuple[WorkPath, ...] = Field(default=(), max_length=MAX_TOLD_READS)
     image: str = Field(default=BASE_IMAGE, min_length=1, max_length=255)
+    isolation: Isolation = "fresh"
     environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str] = {}
     limits: SandboxLimits = SandboxLimits()
     settle_s: float = Field(default=0, ge=0, le=600)
@@ -176,6 +182,7 @@ class SandboxOrder(Model):
     owner: Owner
     episode_id: str
     image: str = BASE_IMAGE
+    isolation: Isolation = "fresh"
     start: Snapshot = Snapshot()
     marked: dict[WorkPath, WorkPath] = {}
     environment: dict[str, str] = {}
@@ -304,6 +311,8 @@ class SandboxFacts(Model):
     driver: DriverName
     incarnation: int
     image: str = Field(default="", description="the id of what it was made of, where it was made of an image")
+    isolation: Isolation = "fresh"
+    served_before: int = Field(default=0, description="how many other sandboxes it was made of the remains of")
     enforced: tuple[Enforced, ...] = ()
     environment: dict[str, str] = {}
     commands: tuple[CommandRecord, ...] = Field(default=(), max_length=MAX_TOLD_COMMANDS)

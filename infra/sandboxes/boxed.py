@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from infra.local.processes import ProcessId, alive, identify
 from infra.sandboxes import cgroups
 from infra.sandboxes.cgroups import Group
+from infra.sandboxes.launching import Renewal
 from infra.sandboxes.looking import in_time
 from schemas.base import Model, sha256
 
@@ -38,6 +39,7 @@ class BoxedSandbox:
         remains = Remains(folder=str(folder), first=self._first, groups=tuple(map(str, group.folders)))
         self.identity: dict[str, object] = remains.model_dump(mode="json")
         self.setup: dict[str, object] = {"pid_one": True}
+        self.renewal: Renewal | None = None
 
     def processes(self) -> tuple[int, ...]:
         return cgroups.everyone(self._first, self._group)

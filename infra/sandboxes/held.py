@@ -166,7 +166,8 @@ class HeldSandbox:
         if self.kept.drain is None:
             raise BadInput("it is not drained", field="sandbox", fix="drain it first")
         outside = {"driver": self.ref.driver, "incarnation": self.ref.incarnation, "enforced": enforced}
-        outside["image"] = self.kept.identity.get("image", "")
+        known = self.kept.identity
+        outside |= {name: known[name] for name in ("image", "isolation", "served_before") if name in known}
         said = await self.ask("facts")
         return await self._read(SandboxFacts, "facts", {**said, **outside, "drain": self.kept.drain})
 
@@ -208,7 +209,7 @@ class HeldSandbox:
         """End it and forget its record; whether nothing is left. Where something is, it stays as a lost one."""
         if self._watch:
             self._watch.cancel()
-        if await self.end():
+        if await self._given_back() or await self.end():
             self._given_up = True
             records.remove(self.folder)
             log.info("%s was given up", _name(self.ref))
@@ -216,6 +217,22 @@ class HeldSandbox:
         self._note(state="lost")
         log.error("something of %s is left after a kill: its place is not used again", _name(self.ref))
         return False
+
+    async def _given_back(self) -> bool:
+        """Whether its driver has taken it back, to be used again: only what was drained, and seen to be empty."""
+        renewal = self._launched.renewal if self._launched else None
+        drained = self.kept.state == "sealed" and self.kept.drain is not None and self.kept.drain.empty
+        async with self._ending:
+            if self._ended or renewal is None or self._link is None or not drained:
+                return self._ended
+            try:
+                async with asyncio.timeout(self._patience.answer_s):
+                    await self._link.ask("renew", **await in_thread(renewal.begin))
+                self._link.close()
+                self._ended = await in_thread(renewal.finish)
+            except (TiltyardError, TimeoutError, OSError) as error:
+                log.warning("%s is not used again: %s", _name(self.ref), error)
+            return self._ended
 
     async def end(self) -> bool:
         """Kill it and clean up; whether nothing is left. Again: tries again with what was left."""

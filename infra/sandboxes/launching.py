@@ -7,17 +7,34 @@ from typing import Protocol
 from schemas.sandbox import DriverName, SandboxOffer, SandboxOrder
 
 
+class Renewal(Protocol):
+    """How a drained sandbox is made to be nobody's again, for its driver to keep. Each step is done once, and in a
+    thread; one that fails leaves a sandbox to be ended."""
+
+    def begin(self) -> dict[str, object]:
+        """See that it is empty, and note that it is under way: if the host dies from here on, it is not used again.
+        The fields of the request ``renew``. Raises ``EnvironmentFailed`` and ``OSError``."""
+        ...
+
+    def finish(self) -> bool:
+        """Once the supervisor has done that and was hung up on: clear it, and prove that nothing is left. Whether
+        the driver has it now, or has ended it; its ``end`` is for whoever is told no."""
+        ...
+
+
 class Launched(Protocol):
     """A sandbox whose supervisor waits for its first frame on ``control``.
 
     ``control`` is a connected stream socket; its hang-up means that the sandbox is gone. ``identity`` is what a
     later host process needs to find what is left of it: small JSON data, recorded before the first frame.
-    ``setup`` are the fields of that frame that the driver knows: ``uid``, ``gid``, ``pid_one``.
+    ``setup`` are the fields of that frame that the driver knows: ``uid``, ``gid``, ``pid_one``. ``renewal`` is
+    there where it can be used again: others are ended.
     """
 
     control: socket.socket
     identity: dict[str, object]
     setup: dict[str, object]
+    renewal: Renewal | None
 
     def processes(self) -> tuple[int, ...]:
         """Host process ids of all that live in it, the supervisor included, found by looking from outside; in a

@@ -18,6 +18,7 @@ import psutil
 
 from infra.local.processes import ProcessId, alive, identify
 from infra.sandboxes import compiled
+from infra.sandboxes.launching import Renewal
 from infra.sandboxes.threads import in_thread
 from schemas.sandbox import DriverName, Enforced, SandboxOffer, SandboxOrder
 from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
@@ -46,6 +47,7 @@ class UnsafeLocalSandbox:
         named = self._identity.model_dump() if self._identity else None
         self.identity: dict[str, object] = {"folder": str(folder), "supervisor": named}
         self.setup: dict[str, object] = {"pid_one": False, "work": str(folder / WORK)}
+        self.renewal: Renewal | None = None
 
     def processes(self) -> tuple[int, ...]:
         return tuple(sorted(one.pid for one in _family(self._identity, self._folder)))

@@ -62,6 +62,7 @@ class Sandboxing:
             ),
             episode_id=spec.episode_id,
             image=task.sandbox.image,
+            isolation=task.sandbox.isolation,
             start=start,
             environment=task.sandbox.environment,
             limits=task.sandbox.limits,

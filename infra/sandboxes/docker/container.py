@@ -1,98 +1,83 @@
-"""One container: how it is made, looked at from outside, and ended."""
+"""One container as the engine has it: made, started, removed, and closed where the engine cannot close it."""
 
-import os
 import platform
-import signal
-import socket
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import docker
 from docker.errors import DockerException, NotFound
-from docker.models.containers import Container
 from docker.types import LogConfig
 
-from infra.local.processes import ProcessId, alive, identify
-from infra.sandboxes.cgroups import everyone, groups_of, memory_of, processes_of
 from infra.sandboxes.compiled import NAME, PLACE
-from infra.sandboxes.docker.area import Area
+from infra.sandboxes.docker.door import DOOR
+from infra.sandboxes.docker.member import Member
 from infra.sandboxes.docker.places import LABEL, etc_of
 from infra.sandboxes.docker.profile import profile
-from infra.sandboxes.looking import in_time
+from infra.sandboxes.docker.supervisors import PYTHON
 from infra.sandboxes.mounts import as_seen_by, cover_for_reading, limit_terminals
 from infra.sandboxes.users import user_of
-from schemas.base import Model, sha256
-from schemas.sandbox import WORK, SandboxLimits
 
 CONTROL = Path("/ctl")
-"""Where a container has its control socket and journal: a folder that is root's, and that commands cannot enter."""
-
-DOOR, JOURNAL = "door", "journal"
-
-
-class Remains(Model):
-    """What a later process finds a container by. ``groups`` are its control groups."""
-
-    folder: str
-    container: str = ""
-    image: str = ""
-    first: ProcessId | None = None
-    groups: tuple[str, ...] = ()
-
-
-def name_of(folder: Path) -> str:
-    """The container of a sandbox's folder: known before it is made, so that one is never lost sight of."""
-    return f"tiltyard-{sha256(os.fsencode(folder))[7:31]}"
-
+"""Where a container has its door and its journals: a folder that is root's, and that commands cannot enter."""
 
 TERMINALS = 64
 """How many a sandbox may open: the kernel has some thousands for all of them."""
 
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
-def create(
-    engine: docker.DockerClient,
-    folder: Path,
-    image: str,
-    supervisor: Path,
-    places: Mapping[str, Path],
-    limits: SandboxLimits,
-    labels: Mapping[str, str],
-    runtime: str,
-) -> Container:
-    """A container that is not started; ``folder`` is the sandbox's own. Raises ``DockerException``."""
-    bound = {str(path): {"bind": place, "mode": "rslave"} for place, path in places.items()}
-    bound[str(folder / "ctl")] = {"bind": str(CONTROL), "mode": "rw"}
-    bound[str(supervisor)] = {"bind": str(PLACE), "mode": "ro"}
-    for name, text in etc_of(user_of(folder)).items():
-        bound[_written(folder / "etc" / name, text)] = {"bind": f"/etc/{name}", "mode": "ro"}
-    memory = memory_of(limits)
-    return engine.containers.create(
-        image,
-        ["/usr/bin/python3", "-I", "-S", str(PLACE / NAME), str(CONTROL / DOOR), str(CONTROL / JOURNAL)],
-        name=name_of(folder),
+SYSCTLS = {"net.ipv4.tcp_max_tw_buckets": "0"}
+"""A closed connection would keep its port for a minute, and the next sandbox of the container could not have it."""
+
+
+def create(engine: docker.DockerClient, member: Member, labels: Mapping[str, str]) -> None:
+    """A container that is not started. Raises ``DockerException``, and ``OSError``."""
+    program = [PYTHON, "-I", "-S", str(PLACE / NAME), str(CONTROL / DOOR), str(CONTROL / member.journal)]
+    engine.api.create_container(
+        member.kind.image,
+        program,
+        name=member.name,
         labels={LABEL: "sandbox", **labels},
-        runtime=runtime,
         user="0:0",
         working_dir="/",
         hostname="sandbox",
-        environment={"PATH": "/usr/local/bin:/usr/bin:/bin"},
-        network_mode="none",
-        ipc_mode="private",
-        cgroupns="private",
-        read_only=True,
-        cap_drop=["ALL"],
-        cap_add=["SETUID", "SETGID", "KILL"],
-        security_opt=["no-new-privileges", f"seccomp={profile(platform.machine())}"],
-        pids_limit=processes_of(limits),
-        mem_limit=memory,
-        memswap_limit=memory,
-        log_config=LogConfig(type=LogConfig.types.NONE),
-        init=False,
-        tmpfs={"/dev/mqueue": "ro,size=4k"},  # a queue is made by a file there, too, and outlives its maker
-        volumes=bound,
+        environment=ENVIRONMENT,
+        host_config=engine.api.create_host_config(
+            **_held(member), runtime=member.kind.runtime, binds=_bound(member)
+        ),
     )
+
+
+def _held(member: Member) -> dict[str, Any]:
+    """What holds it."""
+    return {
+        "network_mode": "none",
+        "ipc_mode": "private",
+        "cgroupns": "private",
+        "read_only": True,
+        "cap_drop": ["ALL"],
+        "cap_add": ["SETUID", "SETGID", "KILL"],
+        "security_opt": ["no-new-privileges", f"seccomp={profile(platform.machine())}"],
+        "pids_limit": member.kind.processes,
+        "mem_limit": member.kind.memory_bytes,
+        "memswap_limit": member.kind.memory_bytes,
+        "log_config": LogConfig(type=LogConfig.types.NONE),
+        "init": False,
+        "sysctls": SYSCTLS,
+        "tmpfs": {"/dev/mqueue": "ro,size=4k"},  # a queue is made by a file there, too, and outlives its maker
+    }
+
+
+def _bound(member: Member) -> dict[str, Mapping[str, str]]:
+    """What it sees of the host, by path."""
+    bound: dict[str, Mapping[str, str]] = {
+        str(path): {"bind": place, "mode": "rslave"} for place, path in member.area.prepare().items()
+    }
+    bound[str(member.control)] = {"bind": str(CONTROL), "mode": "rw"}
+    bound[str(member.kind.supervisor)] = {"bind": str(PLACE), "mode": "ro"}
+    for name, text in etc_of(user_of(member.folder)).items():
+        bound[_written(member.folder / "etc" / name, text)] = {"bind": f"/etc/{name}", "mode": "ro"}
+    return bound
 
 
 def _written(file: Path, text: str) -> str:
@@ -102,49 +87,10 @@ def _written(file: Path, text: str) -> str:
     return str(file)
 
 
-class ContainerSandbox:
-    """Implements ``Launched`` for a container that runs."""
-
-    def __init__(
-        self,
-        engine: docker.DockerClient,
-        container: str,
-        image: str,
-        first: int,
-        area: Area,
-        control: socket.socket,
-        folder: Path,
-    ) -> None:
-        self.control = control
-        self._engine, self._container, self._area = engine, container, area
-        self._first = identify(first)
-        self._group = groups_of(first)
-        remains = Remains(
-            folder=str(folder),
-            container=container,
-            image=image,
-            first=self._first,
-            groups=tuple(map(str, self._group.folders)),
-        )
-        self.identity: dict[str, object] = remains.model_dump(mode="json")
-        user = user_of(folder)
-        # That no more than so many processes are of this user is held by the container's control group.
-        self.setup: dict[str, object] = {"pid_one": True, "own_user": False, "uid": user, "gid": user, "work": WORK}
-
-    def processes(self) -> tuple[int, ...]:
-        return everyone(self._first, self._group)
-
-    def memory_kills(self) -> int:
-        return self._group.memory_kills()
-
-    def end(self) -> bool:
-        """Kill the first process, which the kernel does not let the others survive, and remove the container."""
-        if self._first and alive(self._first):
-            with suppress(ProcessLookupError):
-                os.kill(self._first.pid, signal.SIGKILL)
-        return (
-            remove(self._engine, self._container) and in_time(lambda: not self.processes()) and self._area.remove()
-        )
+def start(engine: docker.DockerClient, name: str) -> int:
+    """Start it; its first process, by its number out here. Raises ``DockerException``."""
+    engine.api.start(name)
+    return int(engine.api.inspect_container(name)["State"]["Pid"])
 
 
 def close_from_outside(first: int) -> None:
@@ -161,20 +107,12 @@ def close_from_outside(first: int) -> None:
     as_seen_by(first, close)
 
 
-def remove(engine: docker.DockerClient, container: str) -> bool:
+def remove(engine: docker.DockerClient, name: str) -> bool:
     """Remove a container, whatever state it is in; whether it is gone. Again: nothing happens."""
     try:
-        engine.api.remove_container(container, force=True, v=True)
+        engine.api.remove_container(name, force=True, v=True)
     except NotFound:
         return True
-    except DockerException:
+    except (DockerException, OSError):
         return False
     return True
-
-
-def find(engine: docker.DockerClient, name: str) -> dict[str, Any] | None:
-    """What the engine says of a container; ``None`` where there is none."""
-    try:
-        return dict(engine.api.inspect_container(name))
-    except NotFound:
-        return None

@@ -52,12 +52,20 @@ class Images:
     ) -> None:
         self._engine, self._folder, self._tell = engine, folder, tell
 
+    def recorded(self, name: str) -> ImageRecord | None:
+        """What was built or taken under this name; whether the engine still has it is another question."""
+        try:
+            return ImageRecord.model_validate_json(self._file(name).read_bytes())
+        except (OSError, ValueError):
+            return None
+
     def find(self, name: str) -> ImageRecord | None:
         """What was built or taken under this name, if the engine still has it."""
+        record = self.recorded(name)
         try:
-            record = ImageRecord.model_validate_json(self._file(name).read_bytes())
-            self._engine.images.get(record.id)
-        except (OSError, ValueError, ImageNotFound):
+            if record is not None:
+                self._engine.images.get(record.id)
+        except ImageNotFound:
             return None
         return record
 

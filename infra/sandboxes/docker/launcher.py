@@ -1,31 +1,28 @@
 """The Docker driver: sandboxes in containers, which belong to the engine and outlive the host that asks them."""
 
+import logging
 import os
 import socket
-import time
-from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from threading import Lock
 
 import docker
-from docker.errors import DockerException
 
-from infra.local.processes import alive
-from infra.sandboxes.docker import container as containers
-from infra.sandboxes.docker.area import Area
-from infra.sandboxes.docker.container import DOOR, ContainerSandbox, Remains
+from infra.sandboxes.cgroups import memory_of, processes_of
+from infra.sandboxes.docker import member as members
+from infra.sandboxes.docker.containers import Containers
+from infra.sandboxes.docker.door import knock, knock_at_nobodys
 from infra.sandboxes.docker.engine import problem_of
 from infra.sandboxes.docker.images import Images
-from infra.sandboxes.docker.places import HOME, LABEL
+from infra.sandboxes.docker.member import Kind, Member
+from infra.sandboxes.docker.pool import Need, Pool
+from infra.sandboxes.docker.serving import ContainerSandbox, fill
 from infra.sandboxes.docker.supervisors import Supervisors
 from infra.sandboxes.threads import in_thread
-from infra.sandboxes.users import user_of
-from schemas.sandbox import DriverName, Enforced, SandboxOffer, SandboxOrder
+from schemas.sandbox import DriverName, Enforced, Isolation, SandboxOffer, SandboxOrder
 from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
 
-START_S, PAUSE_S = 20.0, 0.002
-"""How long a supervisor may take to open its door, in seconds, and how often it is looked for."""
+log = logging.getLogger(__name__)
 
 ENFORCED: tuple[Enforced, ...] = ("cpu", "memory", "processes", "disk", "file_count", "output", "network", "files")
 
@@ -33,17 +30,30 @@ START_DOCKER = "install Docker (Debian: docker.io) and start it, or set DOCKER_H
 
 
 class DockerLauncher:
-    """Implements ``Launcher``. ``folder`` is for what its sandboxes share, ``images`` are those of the engine.
+    """Implements ``Launcher``. ``folder`` is for what its sandboxes share and for its containers, ``images`` are
+    those of the engine. At most ``warm`` containers wait for sandboxes; 0: each is made when it is needed.
 
     Only for root, on the engine's own machine: it mounts what sandboxes write to.
     """
 
     driver: DriverName = "docker"
 
-    def __init__(self, engine: docker.DockerClient, images: Images, folder: Path, runtime: str = "runc") -> None:
+    def __init__(
+        self,
+        engine: docker.DockerClient,
+        images: Images,
+        folder: Path,
+        runtime: str = "runc",
+        warm: int = 0,
+        supervisors: Supervisors | None = None,
+    ) -> None:
         self._engine, self._images, self._runtime = engine, images, runtime
-        self._supervisors, self._home = Supervisors(engine, folder), str(folder)
-        self._ours: set[str] = set()
+        self._supervisors = supervisors or Supervisors(engine, folder)
+        self._containers = Containers(engine, folder / "containers")
+        self.pool = Pool(
+            lambda kind: self._containers.make(kind), lambda one: self._containers.end(one.folder), warm
+        )
+        self._known: dict[str, Path] = {}  # the supervisors of images that the engine has
         self._making = Lock()
 
     def offer(self) -> SandboxOffer:
@@ -55,108 +65,101 @@ class DockerLauncher:
         runtimes = self._engine.info()["Runtimes"]
         if self._runtime not in runtimes:
             known = ", ".join(sorted(runtimes))
-            return self._refused(f"the engine has no runtime {self._runtime!r}", f"use one of {known}")
+            fix = f"set TILTYARD_DOCKER_RUNTIME to one of {known}"
+            return self._refused(f"the engine has no runtime {self._runtime!r}", fix)
         return SandboxOffer(driver=self.driver, available=True, enforced=ENFORCED)
 
     async def launch(self, order: SandboxOrder, folder: Path) -> ContainerSandbox:
         return await in_thread(lambda: self._launched(order, folder))
 
     async def find(self, identity: dict[str, object]) -> ContainerSandbox | None:
-        """The sandbox of an earlier host process, if it still runs."""
-        remains = Remains.model_validate(identity)
-        first = remains.first
-        if first is None or not alive(first):
+        """The sandbox of an earlier host process, if it still runs, and was not about to be reset."""
+        sandbox = str(identity["folder"])
+        member = members.read(members.linked(Path(sandbox)) or Path(sandbox))
+        if member is None or member.serves != sandbox or member.state != "serving":
             return None
-        folder = Path(remains.folder)
-        self._ours.add(containers.name_of(folder))
-        return await in_thread(lambda: self._knocked(remains.container, remains.image, first.pid, folder))
+        if not member.lives:
+            return None
+        self._containers.has(member.folder)
+        isolation: Isolation = "reset" if identity.get("isolation") == "reset" else "fresh"
+        control = await in_thread(lambda: knock(member.control, lambda: member.lives))
+        return self._sandbox(member, control, isolation)
 
     def sweep(self, identity: dict[str, object]) -> bool:
-        """``ctl`` is made before a container is: without it there is none, and no engine need answer."""
-        folder = Path(str(identity["folder"]))
-        if not (folder / "ctl").exists():
-            return _area_of(folder).remove()
-        return containers.remove(self._engine, containers.name_of(folder)) and _area_of(folder).remove()
+        """A container that has become another's, or waits, is left alone."""
+        sandbox = Path(str(identity["folder"]))
+        folder = members.linked(sandbox)
+        member = members.read(folder) if folder else None
+        if folder is None or (member is not None and member.serves != str(sandbox)):
+            return True
+        return self._containers.end(folder)
 
     def strays(self) -> int:
-        """Containers with the label of this folder that are none of ours, as after a crash before the record."""
-        labels = [f"{LABEL}=sandbox", f"{HOME}={self._home}"]
-        try:
-            listed = self._engine.api.containers(all=True, filters={"label": labels})
-        except (DockerException, OSError) as error:
-            raise EnvironmentFailed(f"the engine does not say which containers there are: {error}") from error
-        names = [one["Names"][0].lstrip("/") for one in listed if one["Names"]]
-        return sum(containers.remove(self._engine, name) for name in names if name not in self._ours)
+        """Containers of this folder that nobody has, idle ones of an earlier process too; and those of data folders
+        that are gone."""
+        return self._containers.strays()
 
     def close(self) -> None:
-        """Hang up. The containers stay."""
+        """End those that wait, and hang up. The others stay."""
+        self.pool.close()
         self._engine.close()
 
     def _launched(self, order: SandboxOrder, folder: Path) -> ContainerSandbox:
-        with self._making:  # whoever comes meanwhile needs the same
+        """In one that waits, or else in one that is made for it."""
+        kind, unused = self._kind(order), order.isolation == "fresh"
+        while (waiting := self.pool.take(Need(kind, unused))) is not None:
             try:
-                record = self._images.get(order.image)
-            except EnvironmentFailed as error:  # no trial can wait for what may never be there
-                raise SandboxUnavailable(f"{error}; name another image in the task's sandbox") from error
-            supervisor = self._supervisors.of(record.id)
-        area = _area_of(folder)
-        labels = {
-            HOME: self._home,
-            "tiltyard.owner": order.owner.workflow_id,
-            "tiltyard.episode": order.episode_id,
-            "tiltyard.incarnation": str(order.incarnation),
-        }
-        (folder / "ctl").mkdir(mode=0o700)
-        with ExitStack() as undo:
-            self._ours.add(containers.name_of(folder))
-            undo.callback(self._ours.discard, containers.name_of(folder))
-            undo.callback(area.remove)
-            places = area.prepare()
-            undo.callback(containers.remove, self._engine, containers.name_of(folder))
-            try:
-                made = containers.create(
-                    self._engine, folder, record.id, supervisor, places, order.limits, labels, self._runtime
-                )
-                made.start()
-                area.fill(order.limits)
-                about = containers.find(self._engine, containers.name_of(folder)) or {}
-            except (DockerException, OSError) as error:
-                raise EnvironmentFailed(f"the container did not start: {error}") from error
-            sandbox = self._knocked(about["Id"], record.id, about["State"]["Pid"], folder)
-            undo.enter_context(sandbox.control)
-            if self._runtime == "runc":  # others have no mounts of this kernel's
-                containers.close_from_outside(about["State"]["Pid"])
-            undo.pop_all()
-            return sandbox
+                return self._served(waiting, order, folder)
+            except (EnvironmentFailed, OSError) as error:
+                log.warning("the container %s waited and cannot be used: %s", waiting.name, error)
+        try:
+            made = self._containers.make(kind, _labels(order) if unused else {})
+        except EnvironmentFailed:
+            self._known.pop(kind.image, None)  # the image may be gone
+            raise
+        return self._served(made, order, folder)
 
-    def _knocked(self, container: str, image: str, first: int, folder: Path) -> ContainerSandbox:
-        """The sandbox, once its supervisor has opened. Raises ``EnvironmentFailed``."""
-        control = _knock(folder / "ctl", lambda: Path(f"/proc/{first}").exists())
-        return ContainerSandbox(self._engine, container, image, first, _area_of(folder), control, folder)
+    def _served(self, member: Member, order: SandboxOrder, folder: Path) -> ContainerSandbox:
+        """It as this sandbox; it is ended where that cannot be. Raises ``EnvironmentFailed``, ``OSError``."""
+        try:
+            members.link(folder, member.folder)
+            kills = member.group.memory_kills()
+            serving = member.now(state="serving", serves=str(folder), memory_kills=kills)
+            fill(serving, order.limits)
+            return self._sandbox(serving, knock_at_nobodys(serving.control, lambda: serving.lives), order.isolation)
+        except BaseException:
+            self._containers.end(member.folder)
+            raise
+
+    def _sandbox(self, member: Member, control: socket.socket, isolation: Isolation) -> ContainerSandbox:
+        return ContainerSandbox(member, control, isolation, self._containers, self.pool.give)
+
+    def _kind(self, order: SandboxOrder) -> Kind:
+        """Raises ``SandboxUnavailable`` where there is no such image, or it cannot be a sandbox's."""
+        with self._making:  # whoever comes meanwhile needs the same
+            record = self._images.recorded(order.image)
+            if record is None or record.id not in self._known:
+                try:
+                    record = self._images.get(order.image)
+                except EnvironmentFailed as error:  # no trial can wait for what may never be there
+                    raise SandboxUnavailable(f"{error}; name another image in the task's sandbox") from error
+                self._known[record.id] = self._supervisors.of(record.id)
+        return Kind(
+            image=record.id,
+            supervisor=self._known[record.id],
+            memory_bytes=memory_of(order.limits),
+            processes=processes_of(order.limits),
+            runtime=self._runtime,
+        )
 
     def _refused(self, problem: str, fix: str) -> SandboxOffer:
         return SandboxOffer(driver=self.driver, available=False, problem=problem, fix=fix)
 
 
-def _area_of(folder: Path) -> Area:
-    return Area(folder / "places", user_of(folder))
-
-
-def _knock(folder: Path, lives: Callable[[], bool]) -> socket.socket:
-    """A connection with the supervisor whose door is in ``folder``."""
-    until = time.monotonic() + START_S
-    door = socket.socket(socket.AF_UNIX)
-    # By a descriptor of the folder: the path of a socket has no more than 107 bytes.
-    inside = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        while True:
-            try:
-                door.connect(f"/proc/self/fd/{inside}/{DOOR}")
-                return door
-            except (FileNotFoundError, ConnectionRefusedError):
-                if time.monotonic() > until or not lives():
-                    door.close()
-                    raise EnvironmentFailed("the supervisor of a container did not open its door") from None
-                time.sleep(PAUSE_S)
-    finally:
-        os.close(inside)
+def _labels(order: SandboxOrder) -> dict[str, str]:
+    """Whose it is, for as long as it is there."""
+    return {
+        "tiltyard.owner": order.owner.workflow_id,
+        "tiltyard.episode": order.episode_id,
+        "tiltyard.incarnation": str(order.incarnation),
+    }

@@ -9,6 +9,7 @@ from infra.sandboxes.supervisor.control import Control, HungUp
 from infra.sandboxes.supervisor.copying import Copy
 from infra.sandboxes.supervisor.door import Door
 from infra.sandboxes.supervisor.draining import Drain, end_at_once
+from infra.sandboxes.supervisor.forwarder import Forwarder
 from infra.sandboxes.supervisor.limits import MAX_COMMANDS, MAX_COPIED_BYTES
 from infra.sandboxes.supervisor.loop import Again
 from infra.sandboxes.supervisor.messages import Failure, bad, dumps, loads
@@ -41,6 +42,7 @@ class Supervisor:
         """Know nothing of any operation."""
         self.operations = Operations(self.sandbox, self.reply)
         self.draining = Drain(self.operations, self.reply)
+        self.forwarder: Forwarder | None = None
         self.requests: dict[str, Callable[[tuple[int, int], dict[str, Any]], dict[str, Any] | bytes | None]] = {
             "ping": self.ping,
             "setup": self.setup,
@@ -73,6 +75,8 @@ class Supervisor:
         self.leave()
         self.visits += 1
         self.control = Control(fd, self.sandbox.loop, self.handle)
+        if self.forwarder is not None:
+            self.forwarder.send()
 
     def leave(self) -> None:
         if self.control is not None:
@@ -85,6 +89,8 @@ class Supervisor:
             request = loads(body.decode("utf-8"))
             if not isinstance(request, dict) or not isinstance(request.get("id"), int):
                 raise bad("a request is an object with an id")
+            if "do" not in request and self.forwarder is not None:
+                return self.forwarder.answered(request, tail)
             number = self.visits, request["id"]
             request["tail"] = tail
             answer = self.answer(number, request)
@@ -107,7 +113,12 @@ class Supervisor:
 
     def send(self, number: tuple[int, int], body: list[bytes], tail: list[bytes]) -> None:
         """Tell whoever asked, if that one is still there."""
-        if self.control is None or number[0] != self.visits:
+        if number[0] == self.visits:
+            self.put(body, tail)
+
+    def put(self, body: list[bytes], tail: list[bytes]) -> None:
+        """Send to whoever is there, if anybody is."""
+        if self.control is None:
             return
         try:
             self.control.send(body, tail)
@@ -126,10 +137,18 @@ class Supervisor:
         return self.requests[do](number, request)
 
     def ping(self, number: tuple[int, int], request: dict[str, Any]) -> dict[str, Any]:
-        return {}
+        """A sign of life, and what there is of a sandbox: nothing before the first one, and after each."""
+        return {
+            "set_up": self.sandbox.is_set_up,
+            "sealed": self.operations.sealed,
+            "operations": len(self.operations.known),
+            "programs": len(self.sandbox.programs.records),
+        }
 
     def setup(self, number: tuple[int, int], request: dict[str, Any]) -> dict[str, Any]:
         self.sandbox.set_up(request)
+        if request.get("serves_world"):
+            self.forwarder = Forwarder(self.operations, lambda body, tail: self.put([body], [tail]))
         return {}
 
     def snapshot(self, number: tuple[int, int], request: dict[str, Any]) -> None:
@@ -172,6 +191,8 @@ class Supervisor:
         report = self.draining.report
         if report is None or not report["empty"] or not self.sandbox.reach.nobody():
             raise bad("it is not drained, or not empty", "sandbox", "make another one")
+        if self.forwarder is not None:
+            self.forwarder.close()
         self.sandbox.renew(os.open(request["journal"], JOURNAL))
         self.begin()
         return {}

@@ -30,11 +30,12 @@ def engine_or_skip() -> Iterator[docker.DockerClient]:
 
 
 @asynccontextmanager
-async def docker_host(folder: Path, images: Path, slots: int = 4) -> AsyncIterator[SandboxHost]:
+async def docker_host(folder: Path, images: Path, slots: int = 4, warm: int = 0) -> AsyncIterator[SandboxHost]:
     with engine_or_skip() as engine:
-        launcher = DockerLauncher(engine, Images(engine, images), folder / "shared")
+        launcher = DockerLauncher(engine, Images(engine, images), folder / "shared", warm=warm)
         async with SandboxHost({"docker": launcher}, folder / "sandboxes", slots) as host:
             yield host
+        launcher.close()
 
 
 def lend_images(known: Path, folder: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from infra.sandboxes.frames import frame_of, read_frame
+from infra.sandboxes.launching import Renewal
 from infra.sandboxes.wire import failure_of
 from schemas.sandbox import DriverName, SandboxLimits, SandboxOffer, SandboxOrder, SandboxRequest, Snapshot
 from tiltyard.testing.memory_box import HELD
@@ -115,6 +116,7 @@ class MemoryLaunched:
         self.control, self._inside = socket.socketpair()
         self.identity: dict[str, object] = {"place": folder.name}
         self.setup: dict[str, object] = {"pid_one": True}
+        self.renewal: Renewal | None = None
         self.strangers = self.memory = 0
         self.asked: list[str] = []
         self._launcher, self._order, self.folder = launcher, order, folder

@@ -1,0 +1,115 @@
+"""The containers of one data folder: made, ended, and found where nobody has them any more."""
+
+import logging
+import os
+import secrets
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import docker
+from docker.errors import DockerException
+
+from infra.local.processes import identify
+from infra.sandboxes.cgroups import groups_of
+from infra.sandboxes.docker import member as members
+from infra.sandboxes.docker.container import close_from_outside, create, remove, start
+from infra.sandboxes.docker.door import knock_at_nobodys
+from infra.sandboxes.docker.member import Kind, Member
+from infra.sandboxes.docker.places import HOME, LABEL
+from infra.sandboxes.docker.pristine import look
+from infra.sandboxes.looking import in_time
+from tiltyard.errors import EnvironmentFailed
+
+log = logging.getLogger(__name__)
+
+
+class Containers:
+    """Those of one folder, ``home``. It knows which of them somebody has: whoever has none is a stray."""
+
+    def __init__(self, engine: docker.DockerClient, home: Path) -> None:
+        self._engine, self._home = engine, home.resolve()
+        self._had: set[Path] = set()
+
+    def make(self, kind: Kind, labels: Mapping[str, str] | None = None) -> Member:
+        """One that runs and is nobody's. Raises ``EnvironmentFailed`` and ``OSError``.
+
+        It is written down before it is made: when this process dies meanwhile, it is a stray.
+        """
+        folder = self._home / secrets.token_hex(8)
+        self._had.add(folder)
+        with ExitStack() as undo:
+            undo.callback(self.end, folder)
+            member = Member(folder=folder, kind=kind, born=time.time())
+            members.write(member)
+            member.control.mkdir(mode=0o700)
+            try:
+                create(self._engine, member, {**(labels or {}), HOME: str(self._home)})
+                member = _opened(member, start(self._engine, member.name))
+            except DockerException as error:
+                raise EnvironmentFailed(f"the container did not start: {error}") from error
+            undo.pop_all()
+            return member
+
+    def has(self, folder: Path) -> None:
+        """Somebody has the container of this folder again."""
+        self._had.add(folder)
+
+    def end(self, folder: Path) -> bool:
+        """End a container with all that is in it, and forget it; whether nothing is left. Again: nothing happens.
+
+        The kernel does not let others outlive the first process. ``ctl`` is made before a container is: without it
+        there is none, and no engine need answer.
+        """
+        member = members.read(folder)
+        if member is not None and member.first is not None and member.lives:
+            with suppress(ProcessLookupError):
+                os.kill(member.first.pid, signal.SIGKILL)
+        gone = (
+            (not (folder / members.CONTROL).exists() or remove(self._engine, members.name_of(folder)))
+            and (member is None or in_time(lambda: not member.processes))
+            and members.area_of(folder).remove()
+            and members.forget(folder)
+        )
+        if gone:
+            self._had.discard(folder)
+        return gone
+
+    def strays(self) -> int:
+        """End what nobody has; how many were ended. Raises ``EnvironmentFailed`` when the engine does not answer.
+
+        That is whatever this folder has beside what was made and not ended here, and containers of data folders
+        that are not there any more.
+        """
+        had = set(self._had)
+        try:
+            found = {*self._listed(), *members.folders(self._home)}
+        except DockerException as error:
+            raise EnvironmentFailed(f"the engine does not tell its containers: {error}") from error
+        left = [folder for folder in sorted(found) if folder not in had and folder not in self._had]
+        for folder in left:
+            log.warning("the container %s is nobody's: it is ended", members.name_of(folder))
+        return sum([self._end_stray(folder) for folder in left])
+
+    def _listed(self) -> Iterator[Path]:
+        """Folders of containers that are ours, or whose data folder is gone."""
+        for one in self._engine.api.containers(all=True, filters={"label": [f"{LABEL}=sandbox", HOME]}):
+            home = Path(one["Labels"][HOME])
+            if home == self._home or not home.exists():
+                yield home / one["Names"][0].removeprefix("/").removeprefix(members.name_of(Path()))
+
+    def _end_stray(self, folder: Path) -> bool:
+        if folder.parent == self._home:
+            return self.end(folder)
+        return remove(self._engine, members.name_of(folder))
+
+
+def _opened(member: Member, first: int) -> Member:
+    """It, once its supervisor has opened, and it was looked at. Raises ``EnvironmentFailed``, ``OSError``."""
+    with knock_at_nobodys(member.control, lambda: Path(f"/proc/{first}").exists()):
+        if member.kind.runtime == "runc":  # others have no mounts of this kernel's
+            close_from_outside(first)
+        known = member.now(first=identify(first), groups=groups_of(first).folders)
+        return known.now(state="idle", pristine=look(known))

@@ -1,0 +1,191 @@
+"""Containers that wait for a sandbox: those that were made before one was asked for, and those that were reset."""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from infra.sandboxes.docker.demand import WINDOW_S, target
+from infra.sandboxes.docker.member import Kind, Member
+from tiltyard.errors import TiltyardError
+
+log = logging.getLogger(__name__)
+
+MOST_SERVED, OLDEST_S = 100, 3600.0
+"""After so many sandboxes, and so many seconds, a container is not used again, whatever it looks like."""
+
+SPARE_S = 60.0
+"""How long one waits beyond what is wanted, in seconds, before it is ended."""
+
+TEND_S, BACK_OFF_S = 2.0, 10.0
+"""How often the pool is looked after while there is something in it, and when one is tried again that could not be
+made."""
+
+FIRST_GUESS_S = 0.5
+"""What making one takes, until one was made."""
+
+MOST_ARRIVALS = 1000
+
+
+class Need(NamedTuple):
+    """What a sandbox can be made of. ``unused``: what was no sandbox yet."""
+
+    kind: Kind
+    unused: bool
+
+    def is_met_by(self, member: Member) -> bool:
+        return member.kind == self.kind and not (self.unused and member.served)
+
+
+class Idle(NamedTuple):
+    """One that waits, since this reading of the clock."""
+
+    member: Member
+    since: float
+
+
+class Demand:
+    """When one was needed, and how long it takes to make one."""
+
+    def __init__(self) -> None:
+        self.arrivals: deque[float] = deque(maxlen=MOST_ARRIVALS)
+        self.refill_s = FIRST_GUESS_S
+        self.not_before = 0.0
+
+    def made(self, took_s: float) -> None:
+        """The last ones count most: a machine is not always equally busy."""
+        self.refill_s += (took_s - self.refill_s) / 4
+
+
+class Pool:
+    """At most ``most`` containers that wait. ``make`` makes one, and raises; ``end`` says whether nothing is left.
+
+    A thread of its own makes and ends them; ``tend`` does one thing of its work. ``most`` 0: there is no pool.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[Kind], Member],
+        end: Callable[[Member], bool],
+        most: int,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._make, self._end, self._most, self._clock, self._now = make, end, most, clock, now
+        self._idle: list[Idle] = []
+        self._demand: dict[Need, Demand] = {}
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._idle)
+
+    def take(self, need: Need) -> Member | None:
+        """One that waits, which is the caller's from now on; ``None`` where there is none.
+
+        Where used ones do they are taken first: others may need those that are not.
+        """
+        if not self._most:
+            return None
+        with self._changed:
+            self._note(need)
+            fit = [one for one in self._idle if need.is_met_by(one.member) and self._fits(one.member)]
+            if not fit:
+                return None
+            best = max(fit, key=lambda one: (one.member.served > 0, one.since))
+            self._idle.remove(best)
+            return best.member
+
+    def _note(self, need: Need) -> None:
+        """Remember that one was needed, and have the thread see to it."""
+        self._demand.setdefault(need, Demand()).arrivals.append(self._clock())
+        self._changed.notify()
+        if self._thread is None and not self._closed:
+            self._thread = threading.Thread(target=self._look_after, name="docker-pool", daemon=True)
+            self._thread.start()
+
+    def give(self, member: Member) -> bool:
+        """Have one wait that is idle and pristine; whether it does, or else whether nothing of it is left."""
+        with self._changed:
+            if not self._closed and len(self._idle) < self._most and self._fits(member):
+                self._idle.append(Idle(member, self._clock()))
+                return True
+        return self._end(member)
+
+    def close(self) -> None:
+        """End all that wait. Whatever comes later is ended, too."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+        for one in self._idle:
+            self._end(one.member)
+        self._idle.clear()
+
+    def tend(self) -> bool:
+        """Do one thing that is due: end one, or make one; whether there was anything to do."""
+        with self._changed:
+            ended, wanted = self._over(), self._wanted()
+            if ended is not None:
+                self._idle.remove(ended)
+        if ended is not None:
+            self._end(ended.member)
+        elif wanted is not None:
+            self._refill(wanted)
+        return ended is not None or wanted is not None
+
+    def _over(self) -> Idle | None:
+        """One that is too old, or was not needed for long."""
+        wanted: dict[Kind, int] = {}
+        for need, demand in self._demand.items():
+            wanted[need.kind] = wanted.get(need.kind, 0) + self._target(demand)
+        for one in sorted(self._idle, key=lambda one: one.since, reverse=True):
+            kind = one.member.kind
+            wanted[kind] = wanted.get(kind, 0) - 1
+            if not self._fits(one.member) or (wanted[kind] < 0 and self._clock() - one.since > SPARE_S):
+                return one
+        return None
+
+    def _wanted(self) -> Need | None:
+        """Of what too few wait."""
+        if self._closed or len(self._idle) >= self._most:
+            return None
+        for need, demand in self._demand.items():
+            waiting = sum(need.is_met_by(one.member) for one in self._idle)
+            if waiting < self._target(demand) and self._clock() >= demand.not_before:
+                return need
+        return None
+
+    def _refill(self, need: Need) -> None:
+        demand, began = self._demand[need], self._clock()
+        try:
+            member = self._make(need.kind)
+        except (TiltyardError, OSError) as error:
+            log.warning("no container can be made to wait: %s", error)
+            demand.not_before = self._clock() + BACK_OFF_S
+            return
+        demand.made(self._clock() - began)
+        self.give(member)
+
+    def _target(self, demand: Demand) -> int:
+        return target(demand.arrivals, self._clock(), demand.refill_s, self._most)
+
+    def _fits(self, member: Member) -> bool:
+        return member.served < MOST_SERVED and self._now() - member.born < OLDEST_S
+
+    def _look_after(self) -> None:
+        while not self._closed:
+            if self.tend():
+                continue
+            with self._changed:
+                if not self._closed:
+                    self._changed.wait(TEND_S if self._has_work() else None)
+
+    def _has_work(self) -> bool:
+        """Whether anything can become due without anybody asking."""
+        since = self._clock() - WINDOW_S
+        return bool(self._idle) or any(demand.arrivals[-1] > since for demand in self._demand.values())
