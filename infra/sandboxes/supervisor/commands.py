@@ -163,15 +163,15 @@ class Command:
         if self.deadline is not None:
             self.deadline.cancel()
         sandbox.programs.released.pop(self.pid, None)
-        _, ready, failure = (self.said + self._heard()).rpartition(READY)
+        failure = self._failure()
         sandbox.loop.forget(self.status)
         os.close(self.status)
         self._let_go()
         outputs = [self.last_output(fd) for fd in self.outputs]
         sandbox.marks.finish(operation.op_id)
-        if ready and failure[:4].isdigit():  # what comes before is its number, of one that was killed so early
+        if failure.isdigit():
             sandbox.programs.forget(self.pid)
-            return operation.end({"code": "cannot_start", "message": cannot_start(operation, int(failure[:4]))})
+            return operation.end({"code": "cannot_start", "message": cannot_start(operation, int(failure))})
         if os.WIFSIGNALED(status):
             operation.signal = SIGNALS.get(os.WTERMSIG(status), f"signal {os.WTERMSIG(status)}")
         else:
@@ -186,6 +186,12 @@ class Command:
             "timeout_s": self.timeout_s, "duration_s": round(time.monotonic() - self.began, 6),
         }  # fmt: skip
         return operation.end({"exec": result})
+
+    def _failure(self) -> bytes:
+        """The error that kept it from its program, as a number, if there was one. Of a child that was killed before
+        it was ready there is only its own number, which is none of an error."""
+        _, ready, error = (self.said + self._heard()).rpartition(READY)
+        return error[:4] if ready else b""
 
     def last_output(self, fd: int) -> dict[str, Any]:
         """What is in the pipe at this moment, and no more: somebody may go on writing."""

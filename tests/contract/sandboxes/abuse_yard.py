@@ -174,7 +174,7 @@ def mounts() -> list[str]:
     tables = [path.read_text().splitlines() for path in Path("/proc/self/task").glob("*/mountinfo")]
     volumes = [line.split()[4] for table in tables for line in table if "/volumes/" in line]
     places = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    return [place for place in places if "/places/" not in place] + volumes
+    return [place for place in places if "places" not in Path(place).parts] + volumes
 
 
 async def until(holds: Any, what: str, within_s: float = 30) -> None:
