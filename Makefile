@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.tiltyard-ready
 
-.PHONY: setup demo test chaos bench bench-quick lint types contracts check lock proto clean help
+.PHONY: setup demo test chaos bench bench-quick bench-docker lint types contracts check lock proto clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -37,6 +37,9 @@ bench: setup  ## medians and ratios: Temporal, commands, namespaces, whole episo
 
 bench-quick: setup  ## the same in a minute or two, with too few of anything for a verdict
 	@$(BIN)/python -m ops.bench --episodes 20
+
+bench-docker: setup  ## the same of Docker's sandboxes, against the bare engine
+	@$(BIN)/python -m ops.bench --only docker --only docker-episodes
 
 lint: setup  ## ruff: style and format
 	$(BIN)/ruff check .

@@ -19,7 +19,7 @@ from schemas.sandbox import DriverName
 from schemas.task import Task
 from tiltyard.errors import StackFailed
 from workers.bootstrap.ground import open_ground
-from workers.ground import Ground
+from workers.ground import DEFAULT_DRIVER, Ground
 from workers.settings import Settings
 
 AT_ONCE = 8
@@ -53,21 +53,25 @@ class Stack:
             offer = await sandboxes.offer(driver)
         return "" if offer.available else f"{offer.problem}; {offer.fix}"
 
-    async def episode(self, task: Task) -> EpisodeResult:
-        """Run the task with its reference; the outcome."""
-        spec = await self.ground.plan(task, PolicySpec(target="reference"), seed=0)
+    async def episode(self, task: Task, driver: DriverName = DEFAULT_DRIVER) -> EpisodeResult:
+        """Run the task with its reference; the outcome. ``driver`` makes its sandbox, if it needs one."""
+        spec = await self.ground.plan(task, PolicySpec(target="reference"), seed=0, sandbox=driver)
         await self.ground.submit([spec])
         return await self.ground.result(spec.episode_id)
 
     async def episodes(
-        self, task: Task, count: int, ended: Callable[[], None] = lambda: None
+        self,
+        task: Task,
+        count: int,
+        ended: Callable[[], None] = lambda: None,
+        driver: DriverName = DEFAULT_DRIVER,
     ) -> list[EpisodeResult]:
         """Run so many, ``AT_ONCE`` of them at once; ``ended`` is called after each."""
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def one() -> EpisodeResult:
             async with gate:
-                result = await self.episode(task)
+                result = await self.episode(task, driver)
             ended()
             return result
 

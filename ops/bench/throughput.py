@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import psutil
@@ -12,8 +12,10 @@ from ops.bench.figures import Figure, Target
 from ops.bench.stack import AT_ONCE, Stack, stack
 from ops.bench.tasks import CALLS, with_commands, without_sandbox
 from schemas.episode import EpisodeResult
+from schemas.sandbox import DriverName
 from schemas.task import Task
 from tiltyard.errors import EnvironmentFailed
+from workers.ground import DEFAULT_DRIVER
 
 EPISODES = 160
 AT_LEAST = Target(least=12, judged_from=EPISODES)
@@ -32,6 +34,7 @@ class Run:
     """Episodes of one task in several parts."""
 
     task: Task
+    driver: DriverName = DEFAULT_DRIVER
     rates: list[float] = field(default_factory=list)
     results: list[EpisodeResult] = field(default_factory=list)
     cpu_s: list[Mapping[str, float]] = field(default_factory=list)
@@ -40,7 +43,7 @@ class Run:
     async def part(self, ours: Stack, episodes: int) -> None:
         """Run so many more."""
         before, began = _cpu_s(ours), time.perf_counter()
-        results = await ours.episodes(self.task, episodes)
+        results = await ours.episodes(self.task, episodes, driver=self.driver)
         self.rates.append(len(results) / (time.perf_counter() - began))
         self.cpu_s.append({name: (spent - before[name]) / episodes for name, spent in _cpu_s(ours).items()})
         wrong = [result for result in results if result.score.completion < 1]
@@ -57,18 +60,24 @@ async def measure(most: int, say: Say) -> list[Figure]:
         runs = {f"{CALLS} calls of the world": Run(without_sandbox())}
         if not why_not:
             runs = {f"a sandbox and {CALLS} commands": Run(with_commands()), **runs}
-        for run in runs.values():
-            await ours.episodes(run.task, min(AT_ONCE, episodes))  # templates, stage and connections are there now
-        for number in range(PARTS):
-            say(f"part {number + 1} of {PARTS}: {episodes} episodes of each kind")
-            for run in runs.values():
-                await run.part(ours, episodes)
-    figures = [figure for what, run in runs.items() for figure in _told(what, run)]
+        await take_turns(ours, runs.values(), episodes, say)
+    figures = [figure for what, run in runs.items() for figure in told(what, run, AT_LEAST)]
     skipped = Figure(what=f"episodes with a sandbox and {CALLS} commands", unit="/s", skipped=why_not)
     return [*figures, *([skipped] if why_not else [])]
 
 
-def _told(what: str, run: Run) -> list[Figure]:
+async def take_turns(ours: Stack, runs: Collection[Run], episodes: int, say: Say) -> None:
+    """Run ``PARTS`` parts of so many episodes of each kind."""
+    for run in runs:  # templates, stage and connections are there afterwards
+        await ours.episodes(run.task, min(AT_ONCE, episodes), driver=run.driver)
+    for number in range(PARTS):
+        say(f"part {number + 1} of {PARTS}: {episodes} episodes of each kind")
+        for run in runs:
+            await run.part(ours, episodes)
+
+
+def told(what: str, run: Run, target: Target | None) -> list[Figure]:
+    """The rate, which ``target`` is for where there are sandboxes, and what an episode spends its time on."""
     rate = Figure.of(
         f"episodes with {what}, {AT_ONCE} at once",
         run.rates,
@@ -78,7 +87,7 @@ def _told(what: str, run: Run) -> list[Figure]:
         more_is_better=True,
     )
     if run.task.sandbox is not None:
-        rate = rate.model_copy(update={"target": AT_LEAST})
+        rate = rate.model_copy(update={"target": target})
     return [rate, *_phases(run.results), *processes(run.cpu_s, len(run.results))]
 
 
