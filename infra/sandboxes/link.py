@@ -4,8 +4,10 @@ The same frames are spoken between worker and host and between host and supervis
 """
 
 import asyncio
+import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Self
 
 from infra.sandboxes.frames import BUFFER_BYTES, Garbage, frame_of, read_frame
@@ -15,23 +17,40 @@ from tiltyard.errors import BadInput, EnvironmentFailed, TiltyardError
 HungUp = Callable[[], TiltyardError]
 """Makes the error that a hang-up is, for those who wait for an answer."""
 
+Asked = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Answers a question of the other side."""
+
+
+MAX_MESSAGE = 1_000
+"""Characters kept of an error's message."""
+
+log = logging.getLogger(__name__)
+
 
 class Link:
-    """A connection to one who answers. ``forgets``: the other side is told of a caller that was cancelled."""
+    """A connection to one who answers. ``forgets``: the other side is told of a caller that was cancelled.
+    ``asked`` answers what the other side asks, where it may."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, hung_up: HungUp, *, forgets: bool = False
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        hung_up: HungUp,
+        *,
+        forgets: bool = False,
+        asked: Asked | None = None,
     ) -> None:
         self._reader, self._writer, self._hung_up, self._forgets = reader, writer, hung_up, forgets
+        self._asked_us, self._answering = asked, set[asyncio.Task[None]]()
         self._asked = 0
         self._open: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._closed = asyncio.Event()
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
-    async def over(cls, control: socket.socket, hung_up: HungUp) -> Self:
+    async def over(cls, control: socket.socket, hung_up: HungUp, asked: Asked | None = None) -> Self:
         """A link over a connected unix socket, which belongs to it from now on."""
-        return cls(*await asyncio.open_unix_connection(sock=control, limit=BUFFER_BYTES), hung_up)
+        return cls(*await asyncio.open_unix_connection(sock=control, limit=BUFFER_BYTES), hung_up, asked=asked)
 
     @property
     def closed(self) -> bool:
@@ -78,11 +97,27 @@ class Link:
     async def _read(self) -> None:
         try:
             while (said := await read_frame(self._reader)) is not None:
-                self._answered(said)
+                if "do" in said and self._asked_us is not None:
+                    self._begin_answer(self._asked_us, said)
+                else:
+                    self._answered(said)
         except (Garbage, ConnectionError):
             pass  # one that speaks nonsense is as good as gone
         finally:
             self._end()
+
+    def _begin_answer(self, asked_us: Asked, said: dict[str, Any]) -> None:
+        self._answering.add(task := asyncio.create_task(self._answer(asked_us, said)))
+        task.add_done_callback(self._answering.discard)
+
+    async def _answer(self, asked_us: Asked, said: dict[str, Any]) -> None:
+        try:
+            told: dict[str, Any] = {"ok": await asked_us(said)}
+        except Exception as error:
+            log.exception("a question could not be answered")
+            told = {"error": {"message": str(error)[:MAX_MESSAGE]}}
+        with suppress(TiltyardError):  # nobody is there any more
+            await self._send({"id": said["id"], **told})
 
     def _answered(self, said: dict[str, Any]) -> None:
         answer = self._open.get(said.get("id", 0))
@@ -96,6 +131,8 @@ class Link:
     def _end(self) -> None:
         self._closed.set()
         self._writer.close()
+        for task in self._answering:
+            task.cancel()
         for answer in self._open.values():
             if not answer.done():
                 answer.set_exception(self._hung_up())

@@ -153,7 +153,12 @@ class Command:
             self.sandbox.loop.off(fd)
 
     def on_timeout(self) -> None:
-        if not self.operation.ended:
+        if self.operation.ended:
+            return
+        more_s = self.sandbox.dealings.excuse(self.operation.op_id, self.on_timeout)
+        if more_s > 0:
+            self.deadline = self.sandbox.loop.after(more_s, self.on_timeout)
+        elif more_s == 0:
             self.timed_out = True
             kill_session(self.pid)
 
@@ -185,6 +190,8 @@ class Command:
             "stdout": outputs[0], "stderr": outputs[1],
             "timeout_s": self.timeout_s, "duration_s": round(time.monotonic() - self.began, 6),
         }  # fmt: skip
+        if (seen := sandbox.dealings.seen(operation.op_id)) is not None:
+            result["world"] = seen
         return operation.end({"exec": result})
 
     def _failure(self) -> bytes:

@@ -53,6 +53,7 @@ class Operations:
         ready = check(wanted)  # raises for what is no request, before anything is recorded
         self.known[op_id] = operation
         operation.accept()
+        self.sandbox.dealings.advance(int(wanted.get("elsewhere_s", 0)))
         try:
             begin(self.sandbox, operation, *ready)
         except Refused as refused:

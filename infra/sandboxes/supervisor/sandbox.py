@@ -6,6 +6,7 @@ import os
 
 from infra.sandboxes.supervisor.children import Children
 from infra.sandboxes.supervisor.connections import Connections
+from infra.sandboxes.supervisor.dealings import Dealings
 from infra.sandboxes.supervisor.files import FOLDER, Agent, close_folders, put_start
 from infra.sandboxes.supervisor.kernel import (
     PR_SET_CHILD_SUBREAPER,
@@ -46,7 +47,7 @@ class Sandbox:
         self.connections = Connections(self.clock, self.journal)
         self.programs = Programs(self.kernel, self.loop, self.clock, self.connections)
         self.marks = Marks(self.kernel, self.clock, self.journal, self.reader_of)
-        self.children = Children(self.loop)
+        self.children, self.dealings = Children(self.loop), Dealings()
         self.work = -1
 
     @property
@@ -100,6 +101,7 @@ class Sandbox:
         self.connections.renew(self.journal)
         self.programs.renew()
         self.children.renew()
+        self.dealings = Dealings()
 
 
 def environment_of(work: str, asked: dict[str, str]) -> dict[str, str]:
