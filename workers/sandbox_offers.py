@@ -13,6 +13,7 @@ from schemas.sandbox import DriverName
 from tiltyard.errors import BadInput
 from workers.bootstrap.sandboxes import open_launchers
 from workers.process import run
+from workers.settings import Settings
 
 
 def work() -> None:
@@ -20,7 +21,8 @@ def work() -> None:
     named = next((name for name in get_args(DriverName) if name in sys.argv[1:]), None)
     if named is None:
         raise BadInput("no driver is named", field="DRIVER", fix=f"use one of {', '.join(get_args(DriverName))}")
-    with TemporaryDirectory() as stage, open_launchers(Path(stage), Path(stage) / "images") as launchers:
+    runtime = Settings.from_environment().docker_runtime
+    with TemporaryDirectory() as stage, open_launchers(Path(stage), Path(stage) / "images", runtime) as launchers:
         offer = launchers[named].offer() if named in launchers else no_driver(named, launchers)
         print(offer.model_dump_json())
 

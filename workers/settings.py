@@ -31,6 +31,8 @@ ENVIRONMENT = {
     "TILTYARD_JANITOR_S": "seconds between two passes of the janitor (15; 1 to 86400)",
     "TILTYARD_JANITOR_GRACE_S": "how long a planned trial may be without a workflow (60; 1 to 86400)",
     "TILTYARD_SANDBOXES": "how many sandboxes may be there at once (4 for each processor; 1 to 512)",
+    "TILTYARD_WARM_SANDBOXES": "how many containers may wait for sandboxes (2 for each processor; 0 to 512)",
+    "TILTYARD_DOCKER_RUNTIME": "what Docker runs containers with: runc, or another that its engine has (runc)",
     "TILTYARD_OBJECTS": "where content lives: folder (the data folder's), or s3://BUCKET[/PREFIX]",
     "TILTYARD_S3_ENDPOINT": "http(s)://host:port of the S3 service",
     "TILTYARD_S3_ACCESS_KEY": "who asks the S3 service; secret",
@@ -48,7 +50,7 @@ SECRETS = frozenset({"TILTYARD_S3_ACCESS_KEY", "TILTYARD_S3_SECRET_KEY"})
 
 
 MOST_SLOTS = 512
-"""Sandboxes at once."""
+"""Sandboxes at once, and containers that wait for some."""
 
 
 def data_folder(home: Path | None = None, environment: Mapping[str, str] | None = None) -> Path:
@@ -96,6 +98,8 @@ class Settings(Model):
     tuning: Tuning = Tuning()
     lossy: Lossy | None = None
     slots: int = Field(default_factory=usual_slots, ge=1, le=MOST_SLOTS)
+    warm: int = Field(default_factory=lambda: usual_slots() // 2, ge=0, le=MOST_SLOTS)
+    docker_runtime: str = "runc"
     objects: S3Place | None = Field(default=None, description="where content lives; none: `objects_folder`")
     given: dict[str, str] = Field(
         default_factory=dict,
@@ -123,8 +127,9 @@ class Settings(Model):
         for name, variable in _SECONDS.items():
             if env.get(variable):
                 values[name] = timedelta(seconds=_number(env, variable))
-        if env.get("TILTYARD_SANDBOXES"):
-            values["slots"] = _slots(env["TILTYARD_SANDBOXES"])
+        for name, (variable, least) in _COUNTS.items():
+            if env.get(variable):
+                values[name] = _count(env, variable, least)
         if env.get("TILTYARD_LOSSY"):
             values["lossy"] = _lossy(env["TILTYARD_LOSSY"])
         return cls.model_validate(values)
@@ -200,7 +205,10 @@ _PLAIN = {
     "temporal_address": "TILTYARD_TEMPORAL_ADDRESS",
     "temporal_namespace": "TILTYARD_TEMPORAL_NAMESPACE",
     "task_queue": "TILTYARD_TASK_QUEUE",
+    "docker_runtime": "TILTYARD_DOCKER_RUNTIME",
 }
+_COUNTS = {"slots": ("TILTYARD_SANDBOXES", 1), "warm": ("TILTYARD_WARM_SANDBOXES", 0)}
+"""The variable of each number of sandboxes, and the least that it may be."""
 _DAY_S = 86_400.0
 _RANGES = {
     "TILTYARD_CALL_DEADLINE_S": (1.0, _DAY_S),
@@ -263,12 +271,13 @@ def _number(env: Mapping[str, str], variable: str) -> float:
     return number
 
 
-def _slots(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 4 and 1 <= int(text) <= MOST_SLOTS):
+def _count(env: Mapping[str, str], variable: str, least: int) -> int:
+    text = env[variable]
+    if not (text.isascii() and text.isdigit() and len(text) < 4 and least <= int(text) <= MOST_SLOTS):
         raise BadInput(
-            f"{text[:80]!r} is not a whole number from 1 to {MOST_SLOTS}",
-            field="TILTYARD_SANDBOXES",
-            fix="for example TILTYARD_SANDBOXES=8",
+            f"{text[:80]!r} is not a whole number from {least} to {MOST_SLOTS}",
+            field=variable,
+            fix=f"for example {variable}=8",
         )
     return int(text)
 

@@ -2,19 +2,26 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from infra.sandboxes.launching import Launched, Launcher
 from schemas.sandbox import DriverName, SandboxOffer, SandboxOrder
+
+
+class Closable(Launcher, Protocol):
+    """A launcher that has something to end with it."""
+
+    def close(self) -> None: ...
 
 
 class LateLauncher:
     """Implements ``Launcher`` with what ``load`` gives. ``used`` is a folder that is there once it has been used:
     until then it is not loaded to look for what it left."""
 
-    def __init__(self, driver: DriverName, load: Callable[[], Launcher], used: Path) -> None:
+    def __init__(self, driver: DriverName, load: Callable[[], Closable], used: Path) -> None:
         self.driver = driver
         self._load, self._used = load, used
-        self._loaded: Launcher | None = None
+        self._loaded: Closable | None = None
 
     def offer(self) -> SandboxOffer:
         return self._launcher.offer()
@@ -30,6 +37,11 @@ class LateLauncher:
 
     def strays(self) -> int:
         return self._launcher.strays() if self._used.exists() else 0
+
+    def close(self) -> None:
+        """Close it, if it was loaded."""
+        if self._loaded is not None:
+            self._loaded.close()
 
     @property
     def _launcher(self) -> Launcher:

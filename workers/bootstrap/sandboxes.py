@@ -10,7 +10,7 @@ from pathlib import Path
 from infra.local.hold import FolderHold
 from infra.sandboxes.bubblewrap import BubblewrapLauncher
 from infra.sandboxes.host import SandboxHost
-from infra.sandboxes.late import LateLauncher
+from infra.sandboxes.late import Closable, LateLauncher
 from infra.sandboxes.launching import Launcher
 from infra.sandboxes.unsafe_local import UnsafeLocalLauncher
 from schemas.sandbox import DriverName
@@ -22,23 +22,27 @@ LINE_S, PAUSE_S = 10.0, 0.05
 
 
 @contextmanager
-def open_launchers(stage: Path, images: Path) -> Iterator[dict[DriverName, Launcher]]:
-    """Every driver. ``stage`` is a folder for what their sandboxes share, ``images`` keeps Docker's images."""
+def open_launchers(
+    stage: Path, images: Path, runtime: str = "runc", warm: int = 0
+) -> Iterator[dict[DriverName, Launcher]]:
+    """Every driver. ``stage`` is a folder for what their sandboxes share, ``images`` keeps Docker's images, whose
+    containers are run with ``runtime``, and of which ``warm`` may wait."""
     bubblewrap = BubblewrapLauncher(stage / "bubblewrap")
-    docker = LateLauncher("docker", partial(_docker, stage / "docker", images), stage / "docker")
+    docker = LateLauncher("docker", partial(_docker, stage / "docker", images, runtime, warm), stage / "docker")
     try:
         yield {"bubblewrap": bubblewrap, "docker": docker, "unsafe-local": UnsafeLocalLauncher()}
     finally:
+        docker.close()
         bubblewrap.close()
 
 
-def _docker(stage: Path, images: Path) -> Launcher:
+def _docker(stage: Path, images: Path, runtime: str, warm: int) -> Closable:
     from infra.sandboxes.docker.engine import connected
     from infra.sandboxes.docker.images import Images
     from infra.sandboxes.docker.launcher import DockerLauncher
 
     engine = connected()
-    return DockerLauncher(engine, Images(engine, images), stage)
+    return DockerLauncher(engine, Images(engine, images), stage, runtime, warm)
 
 
 @asynccontextmanager
@@ -52,7 +56,8 @@ async def open_host(settings: Settings, within_s: float = LINE_S) -> AsyncIterat
             raise StackFailed(f"another process hosts the sandboxes in {settings.sandboxes}: end it")
         await asyncio.sleep(PAUSE_S)
     try:
-        with open_launchers(settings.sandbox_stage, settings.images) as launchers:
+        given = (settings.sandbox_stage, settings.images, settings.docker_runtime, settings.warm)
+        with open_launchers(*given) as launchers:
             async with SandboxHost(launchers, settings.sandboxes, settings.slots) as host:
                 yield host
     finally:

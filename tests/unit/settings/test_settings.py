@@ -42,6 +42,18 @@ def test_the_range_of_sandboxes_is_the_documented_one(given_slots: int) -> None:
     assert Settings.from_environment(environment={"TILTYARD_SANDBOXES": str(given_slots)}).slots == given_slots
 
 
+@pytest.mark.parametrize("waiting", ["-1", "513", "two"])
+def test_a_number_of_waiting_containers_out_of_range_names_the_variable(waiting: str) -> None:
+    with pytest.raises(BadInput, match=r"^TILTYARD_WARM_SANDBOXES: .* is not a whole number from 0 to 512"):
+        Settings.from_environment(environment={"TILTYARD_WARM_SANDBOXES": waiting})
+
+
+@pytest.mark.parametrize("waiting", [0, 512])
+def test_the_range_of_waiting_containers_is_the_documented_one(waiting: int) -> None:
+    assert "0 to 512" in ENVIRONMENT["TILTYARD_WARM_SANDBOXES"]
+    assert Settings.from_environment(environment={"TILTYARD_WARM_SANDBOXES": str(waiting)}).warm == waiting
+
+
 @given(st.dictionaries(st.sampled_from(sorted(ENVIRONMENT)), st.text(max_size=20)))
 @example({"TILTYARD_LOSSY": "9" * 5000 + ":0.1"})
 @example({"TILTYARD_LOSSY": "7:nan"})
