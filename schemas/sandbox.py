@@ -104,6 +104,15 @@ Isolation = Literal["fresh", "reset"]
 used and then proven to be as it was at its start (``reset``)."""
 
 
+WORLD_SUFFIX = ".world"
+"""What the name of an exposed world ends with where a program in a sandbox asks for it."""
+
+Exposes = dict[
+    Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")], Annotated[tuple[str, ...], Field(min_length=1)]
+]
+"""Names under which programs in a sandbox reach the task's world, each with the tools that they may call there."""
+
+
 class SandboxPlan(Model):
     """What a task needs of a sandbox: its files at the start, its limits and what is left out of the digest.
 
@@ -111,6 +120,8 @@ class SandboxPlan(Model):
     ``settle_s`` is how long background processes are waited for before the seal, in real seconds. ``on_loss`` says
     what a lost host costs: ``restore`` goes on from the last checkpoint, with the policy told. ``marked`` are those
     of ``files`` whose every opening is told in the trace, wherever they are moved; the policy does not learn which.
+    ``while_waiting`` says whether an episode that waits long gives it up; its processes then end. ``exposes`` makes
+    the task's world an HTTP service for programs in the sandbox: ``http://NAME.world/``.
     """
 
     files: dict[WorkPath, str] = {}
@@ -121,6 +132,8 @@ class SandboxPlan(Model):
     limits: SandboxLimits = SandboxLimits()
     settle_s: float = Field(default=0, ge=0, le=600)
     on_loss: Literal["restore", "environment_error"] = "restore"
+    while_waiting: Literal["give_up", "keep"] = "give_up"
+    exposes: Exposes = {}
     normalise: tuple[Normaliser, ...] = ("durations",)
 
     @model_validator(mode="after")
@@ -187,10 +200,21 @@ class SandboxOrder(Model):
     marked: dict[WorkPath, WorkPath] = {}
     environment: dict[str, str] = {}
     limits: SandboxLimits = SandboxLimits()
+    exposes: Exposes = {}
+
+
+class WorldAccess(Model):
+    """The lease that calls from inside a sandbox belong to."""
+
+    world: str
+    namespace: str
+    generation: int
 
 
 class ExecRequest(Model):
     """Run ``argv`` in ``WORK``. ``timeout_s`` counts from its start; past it, its whole session is killed.
+
+    ``elsewhere_s`` is the virtual time that the episode had spent outside its world before.
 
     Of a command that is asked for again, the time of the first request counts.
     """
@@ -200,6 +224,7 @@ class ExecRequest(Model):
     argv: tuple[str, ...] = Field(min_length=1)
     timeout_s: RealS
     stdin: Data = b""
+    elsewhere_s: int = Field(default=0, ge=0)
 
 
 class ReadRequest(Model):
@@ -245,11 +270,21 @@ class Output(Model):
     invalid_utf8: bool = False
 
 
+class WorldSeen(Model):
+    """The world's clock after the last call from inside the sandbox, and how much time outside of it that had made
+    up for. ``outage_s`` are real seconds that programs of the command waited for a world that was away."""
+
+    now_s: int
+    elsewhere_s: int
+    outage_s: float = 0
+
+
 class ExecResult(Model):
     """How a command ended: the leader of its session was waited for, whatever it left behind.
 
     ``exit_code`` is ``None`` when a signal ended it. ``out_of_memory`` where the machine can tell. ``timeout_s`` is
-    the time that it had. ``duration_s`` is real time and in no digest.
+    the time that it had. ``duration_s`` is real time and in no digest. ``world`` is there once somebody in the
+    sandbox has called the world.
     """
 
     exit_code: int | None
@@ -260,6 +295,7 @@ class ExecResult(Model):
     stderr: Output = Output()
     timeout_s: float = 0
     duration_s: float = 0
+    world: WorldSeen | None = None
 
 
 class ReadResult(Model):

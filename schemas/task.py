@@ -1,5 +1,6 @@
 """A task: instruction, world and template, tools, limits, faults, contracts and reference solutions."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
@@ -7,7 +8,7 @@ from pydantic import Field, JsonValue, model_validator
 from schemas.base import JsonObject, Model, digest_of
 from schemas.contract import AuthorisationContract, Contract, ProcessRule, TestsContract
 from schemas.fault import Fault
-from schemas.sandbox import SandboxPlan
+from schemas.sandbox import Exposes, SandboxPlan
 from schemas.span import LONGEST_S, RealS, VirtualS
 from schemas.world import TemplateRef
 
@@ -89,6 +90,10 @@ class Weights(Model):
         return self
 
 
+def _exposing(exposes: Exposes, tool: str) -> Iterator[str]:
+    return (name for name, tools in exposes.items() if tool in tools)
+
+
 class Task(Model):
     """One task. ``instruction`` is final text; the policy never sees anything of a task but it and its tools.
 
@@ -124,6 +129,8 @@ class Task(Model):
             raise ValueError("settle: waits with the tool wait; add it to tools, or set limit_s to 0")
         if self.settle.limit_s and any(fault.tool == WAIT for fault in self.faults):
             raise ValueError("faults: a fault on wait would also hit the settle; set settle.limit_s to 0")
+        if self.sandbox is not None and (name := next(_exposing(self.sandbox.exposes, WAIT), None)):
+            raise ValueError(f"sandbox: exposes.{name} names {WAIT}, which is the agent's alone; take it out")
         if self.sandbox is None and self.hides_tests:
             raise ValueError("sandbox: a tests contract needs one; add sandbox.files")
         if self.id.split("/")[0] != self.world:

@@ -91,7 +91,7 @@ class DeliveryReply(Model):
 
     ``committed`` says whether it changed the world: an entity, or a job that it scheduled. ``first`` and ``last``
     bound its ledger rows (last < first when there are none). ``fault`` names the planned fault that fired.
-    ``now_s`` is the world's clock after it.
+    ``now_s`` is the world's clock after it, ``elsewhere_s`` how much time outside of it that had made up for.
     """
 
     delivery_id: str
@@ -101,6 +101,7 @@ class DeliveryReply(Model):
     last: int
     fault: str = ""
     now_s: int
+    elsewhere_s: int = 0
 
 
 class LedgerRow(Model):

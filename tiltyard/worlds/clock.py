@@ -15,7 +15,6 @@ MAX_JOBS = 1_000
 """Jobs that one call may run. The clock stops there, and the call says so."""
 
 ELSEWHERE = "elsewhere"
-"""How much of the time spent outside the world its clock has made up for."""
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +43,12 @@ def _end(draft: Draft, job: JobRow, state: str, error: str = "") -> None:
     draft.save(cause, ENDED_JOBS, job.job_id, job.model_copy(update={"state": state, "error": error}))
 
 
+def made_up_s(draft: Draft) -> int:
+    """How much of the time spent outside the world its clock has made up for."""
+    seen = draft.load(CLOCK, ELSEWHERE)
+    return seen if isinstance(seen, int) else 0
+
+
 class Clock:
     """Moves one draft's clock, up to ``CLOCK_END_S``. ``jobs_run`` counts towards ``MAX_JOBS``."""
 
@@ -64,8 +69,7 @@ class Clock:
 
         False when there was too much to run on the way; the next call makes up for the rest.
         """
-        seen = self._draft.load(CLOCK, ELSEWHERE)
-        missed_s = elsewhere_s - (seen if isinstance(seen, int) else 0)
+        missed_s = elsewhere_s - made_up_s(self._draft)
         if missed_s <= 0:
             return True
         began_s = self._draft.now_s

@@ -14,7 +14,7 @@ from tiltyard.errors import BadInput, Refused
 from tiltyard.worlds import faults
 from tiltyard.worlds.arguments import OPERATION_ID, arguments_digest, operation_of, parse, values
 from tiltyard.worlds.builtin import wait
-from tiltyard.worlds.clock import MAX_JOBS, Clock
+from tiltyard.worlds.clock import MAX_JOBS, Clock, made_up_s
 from tiltyard.worlds.draft import Draft
 from tiltyard.worlds.kit import Tool, WorldKind
 from tiltyard.worlds.rows import RECEIPTS, Cause, decoded
@@ -74,6 +74,7 @@ def reply_of(draft: Draft, cause: Cause, first: int, shown: Shown, fault: Fault 
         last=draft.position,
         fault=fault.kind if fault else "",
         now_s=draft.now_s,
+        elsewhere_s=made_up_s(draft),
     )
 
 

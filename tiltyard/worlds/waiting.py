@@ -8,7 +8,7 @@ step, so a crash, a repeat or a concurrent duplicate neither runs more nor forge
 from dataclasses import replace
 
 from schemas.world import DeliveryReply, DeliveryRequest, Shown
-from tiltyard.worlds.clock import Clock
+from tiltyard.worlds.clock import Clock, made_up_s
 from tiltyard.worlds.draft import Draft
 from tiltyard.worlds.execution import STANDS_STILL, cause_of
 from tiltyard.worlds.faults import TIMEOUT
@@ -41,4 +41,5 @@ def _reply(draft: Draft, delivery_id: str, wait: OpenWait, reached: bool) -> Del
         last=draft.position,
         fault=wait.fault,
         now_s=now_s,
+        elsewhere_s=made_up_s(draft),
     )
