@@ -15,7 +15,7 @@ from infra.sandboxes.docker.door import knock, knock_at_nobodys
 from infra.sandboxes.docker.engine import problem_of
 from infra.sandboxes.docker.images import Images
 from infra.sandboxes.docker.member import Kind, Member
-from infra.sandboxes.docker.pool import Need, Pool
+from infra.sandboxes.docker.pool import Keeper, Need, Pool
 from infra.sandboxes.docker.serving import ContainerSandbox, fill
 from infra.sandboxes.docker.supervisors import Supervisors
 from infra.sandboxes.threads import in_thread
@@ -54,6 +54,7 @@ class DockerLauncher:
             lambda kind: self._containers.make(kind), lambda one: self._containers.end(one.folder), warm
         )
         self._known: dict[str, Path] = {}  # the supervisors of images that the engine has
+        self._keeper = Keeper(self.pool)
         self._making = Lock()
 
     def offer(self) -> SandboxOffer:
@@ -101,12 +102,19 @@ class DockerLauncher:
 
     def close(self) -> None:
         """End those that wait, and hang up. The others stay."""
-        self.pool.close()
+        self._keeper.close()
         self._engine.close()
 
     def _launched(self, order: SandboxOrder, folder: Path) -> ContainerSandbox:
+        """The thread that makes others is woken afterwards: this one does not wait for them."""
+        try:
+            return self._found_or_made(self._kind(order), order, folder)
+        finally:
+            self._keeper.wake()
+
+    def _found_or_made(self, kind: Kind, order: SandboxOrder, folder: Path) -> ContainerSandbox:
         """In one that waits, or else in one that is made for it."""
-        kind, unused = self._kind(order), order.isolation == "fresh"
+        unused = order.isolation == "fresh"
         while (waiting := self.pool.take(Need(kind, unused))) is not None:
             try:
                 return self._served(waiting, order, folder)

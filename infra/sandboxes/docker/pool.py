@@ -60,9 +60,8 @@ class Demand:
 
 
 class Pool:
-    """At most ``most`` containers that wait. ``make`` makes one, and raises; ``end`` says whether nothing is left.
-
-    A thread of its own makes and ends them; ``tend`` does one thing of its work. ``most`` 0: there is no pool.
+    """At most ``most`` containers that wait; with 0 there is no pool. ``make`` makes one, and raises; ``end`` says
+    whether nothing is left. For any thread.
     """
 
     def __init__(
@@ -76,8 +75,7 @@ class Pool:
         self._make, self._end, self._most, self._clock, self._now = make, end, most, clock, now
         self._idle: list[Idle] = []
         self._demand: dict[Need, Demand] = {}
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
         self._closed = False
 
     def __len__(self) -> int:
@@ -90,8 +88,8 @@ class Pool:
         """
         if not self._most:
             return None
-        with self._changed:
-            self._note(need)
+        with self._lock:
+            self._demand.setdefault(need, Demand()).arrivals.append(self._clock())
             fit = [one for one in self._idle if need.is_met_by(one.member) and self._fits(one.member)]
             if not fit:
                 return None
@@ -99,17 +97,9 @@ class Pool:
             self._idle.remove(best)
             return best.member
 
-    def _note(self, need: Need) -> None:
-        """Remember that one was needed, and have the thread see to it."""
-        self._demand.setdefault(need, Demand()).arrivals.append(self._clock())
-        self._changed.notify()
-        if self._thread is None and not self._closed:
-            self._thread = threading.Thread(target=self._look_after, name="docker-pool", daemon=True)
-            self._thread.start()
-
     def give(self, member: Member) -> bool:
         """Have one wait that is idle and pristine; whether it does, or else whether nothing of it is left."""
-        with self._changed:
+        with self._lock:
             if not self._closed and len(self._idle) < self._most and self._fits(member):
                 self._idle.append(Idle(member, self._clock()))
                 return True
@@ -117,18 +107,15 @@ class Pool:
 
     def close(self) -> None:
         """End all that wait. Whatever comes later is ended, too."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        if self._thread is not None:
-            self._thread.join()
-        for one in self._idle:
+        with self._lock:
+            self._closed, idle = True, self._idle
+            self._idle = []
+        for one in idle:
             self._end(one.member)
-        self._idle.clear()
 
     def tend(self) -> bool:
         """Do one thing that is due: end one, or make one; whether there was anything to do."""
-        with self._changed:
+        with self._lock:
             ended, wanted = self._over(), self._wanted()
             if ended is not None:
                 self._idle.remove(ended)
@@ -137,6 +124,13 @@ class Pool:
         elif wanted is not None:
             self._refill(wanted)
         return ended is not None or wanted is not None
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing can become due before somebody asks."""
+        with self._lock:
+            since = self._clock() - WINDOW_S
+            return not self._idle and all(demand.arrivals[-1] <= since for demand in self._demand.values())
 
     def _over(self) -> Idle | None:
         """One that is too old, or was not needed for long."""
@@ -177,15 +171,35 @@ class Pool:
     def _fits(self, member: Member) -> bool:
         return member.served < MOST_SERVED and self._now() - member.born < OLDEST_S
 
-    def _look_after(self) -> None:
-        while not self._closed:
-            if self.tend():
-                continue
-            with self._changed:
-                if not self._closed:
-                    self._changed.wait(TEND_S if self._has_work() else None)
 
-    def _has_work(self) -> bool:
-        """Whether anything can become due without anybody asking."""
-        since = self._clock() - WINDOW_S
-        return bool(self._idle) or any(demand.arrivals[-1] > since for demand in self._demand.values())
+class Keeper:
+    """The thread that tends a pool. It begins with the first who wakes it."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._woken, self._ends = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def wake(self) -> None:
+        """There may be something to do."""
+        self._woken.set()
+        with self._starting:
+            if self._thread is None and not self._ends.is_set() and not self._pool.is_at_rest:
+                self._thread = threading.Thread(target=self._keep, name="docker-pool", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """End the thread, when it has done what it is doing, and the pool."""
+        with self._starting:
+            self._ends.set()
+        self._woken.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._pool.close()
+
+    def _keep(self) -> None:
+        while not self._ends.is_set():
+            self._woken.clear()
+            if not self._pool.tend():
+                self._woken.wait(None if self._pool.is_at_rest else TEND_S)
