@@ -5,18 +5,21 @@ import asyncio
 from temporalio import activity
 
 from activities.attempt import attempt
-from schemas.slice import LeaseRef, ReleaseRequest
+from schemas.slice import GivenUp, GiveUpRequest, LeaseRef, ReleaseRequest
 from schemas.start import LeaseOrder, Provisioned, ProvisionOrder
+from tiltyard.episode.giving_up import GivingUp
 from tiltyard.episode.leasing import Leasing
 from tiltyard.episode.sandboxing import Sandboxing
 
 
 class LeaseActivities:
-    """Leases, recycles and quarantines namespaces; provisions and discards sandboxes."""
+    """Leases, recycles and quarantines namespaces; provisions, gives up and discards sandboxes, on ``host``."""
 
-    def __init__(self, leasing: Leasing, sandboxing: Sandboxing) -> None:
+    def __init__(self, leasing: Leasing, sandboxing: Sandboxing, giving_up: GivingUp, host: str) -> None:
         self._leasing = leasing
         self._sandboxing = sandboxing
+        self._giving_up = giving_up
+        self._host = host
 
     @activity.defn
     async def lease(self, order: LeaseOrder) -> LeaseRef:
@@ -26,7 +29,13 @@ class LeaseActivities:
     @activity.defn
     async def provision(self, order: ProvisionOrder) -> Provisioned:
         async with attempt():
-            return await self._sandboxing.provision(order, activity.info().workflow_id or "")
+            made = await self._sandboxing.provision(order, activity.info().workflow_id or "")
+            return made.model_copy(update={"host": self._host})
+
+    @activity.defn
+    async def give_up(self, request: GiveUpRequest) -> GivenUp:
+        async with attempt() as attempt_id:
+            return await self._giving_up.give_up(request, attempt_id)
 
     @activity.defn
     async def release(self, request: ReleaseRequest) -> bool:

@@ -12,11 +12,12 @@ from activities.failures import MAX_MESSAGE
 from schemas.episode import End, EpisodeSpec, workflow_id
 from schemas.sandbox import SandboxRecord
 from schemas.slice import Ending, LeaseRef
-from schemas.upkeep import Abandoned, UpkeepOrder, UpkeepReport
+from schemas.start import SandboxPlace
+from schemas.upkeep import Abandoned, Hosted, InspectOrder, UpkeepOrder, UpkeepReport
 from schemas.world import Lease, Owner
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.errors import EnvironmentFailed
-from tiltyard.ports import Chains, ChainState, Records, Sandboxes, World
+from tiltyard.ports import Chains, ChainState, Records, World
 
 ResultT = TypeVar("ResultT")
 
@@ -37,7 +38,6 @@ class UpkeepActivities:
     def __init__(
         self,
         world: World,
-        sandboxes: Sandboxes,
         reconciler: Reconciler,
         records: Records,
         chains: Chains,
@@ -45,40 +45,35 @@ class UpkeepActivities:
         temporal_namespace: str,
     ) -> None:
         self._world = world
-        self._sandboxes = sandboxes
         self._reconciler = reconciler
         self._records = records
         self._chains = chains
         self._place = (cluster, temporal_namespace)
 
     @activity.defn
-    async def inspect(self, order: UpkeepOrder) -> UpkeepReport:
+    async def inspect(self, order: InspectOrder) -> UpkeepReport:
         async with attempt():
-            return await self._inspect(order)
+            return await self._inspect(order.order, order)
 
-    async def _inspect(self, order: UpkeepOrder) -> UpkeepReport:
-        """What needs a service that is away waits for the next pass, and nothing else waits with it."""
+    async def _inspect(self, order: UpkeepOrder, seen: InspectOrder) -> UpkeepReport:
+        """What needs a service or a host that is away waits for the next pass, and nothing else waits with it."""
         leases = await self._reconciler.until_reply(self._world.leases)
         mine = [lease for lease in leases if (lease.owner.cluster, lease.owner.temporal_namespace) == self._place]
         problems: list[str] = []
         terminated: list[str] = []
         found: list[Abandoned] = []
         unrecorded: list[Lease] = []
-        sandboxes = await _kept(problems, self._own_sandboxes())
         async for spec, lease, ending in self._without_workflow(mine, order, terminated):
             if spec is None and lease is not None:
                 unrecorded.append(lease)
-            elif spec is not None and (spec.sandbox is None or sandboxes is not None):
-                found.append(_abandoned(spec, lease, ending, order, sandboxes or ()))
+            elif spec is not None and (spec.sandbox is None or seen.all_seen):
+                found.append(await self._abandoned(spec, lease, ending, order, seen.unowned))
         reclaimed = {one.spec.episode_id for one in found}
-        await _kept(problems, self._quarantine(unrecorded))
-        discarded = await self._discard(sandboxes or (), reclaimed, order, terminated, problems)
-        swept = await _kept(problems, self._sandboxes.sweep())
+        await kept(problems, self._quarantine(unrecorded))
         return UpkeepReport(
             abandoned=tuple(found),
             terminated=tuple(terminated),
-            discarded=discarded,
-            swept=swept or 0,
+            discard=await self._unwanted(seen.unowned, reclaimed, order, terminated),
             problems=tuple(problems),
         )
 
@@ -98,30 +93,17 @@ class UpkeepActivities:
                 if ending is not None:
                     yield spec, None, ending
 
-    async def _own_sandboxes(self) -> tuple[SandboxRecord, ...]:
-        records = await self._reconciler.until_reply(self._sandboxes.sandboxes)
-        return tuple(one for one in records if (one.owner.cluster, one.owner.temporal_namespace) == self._place)
+    async def _unwanted(
+        self, unowned: Sequence[Hosted], reclaimed: Set[str], order: UpkeepOrder, terminated: list[str]
+    ) -> tuple[Hosted, ...]:
+        """Sandboxes whose workflow is closed or gone, but for those that a reclaim collects first.
 
-    async def _discard(
-        self,
-        sandboxes: Sequence[SandboxRecord],
-        reclaimed: Set[str],
-        order: UpkeepOrder,
-        terminated: list[str],
-        problems: list[str],
-    ) -> int:
-        """End sandboxes whose workflow is closed or gone, but for those that a reclaim collects first; how many.
-
-        Those of an examination are the grading workflow's. One of which something was left is tried again.
+        Those of an examination are the grading workflow's.
         """
-        discarded = 0
-        for one in sandboxes:
-            if one.episode_id in reclaimed and one.ref.name == one.episode_id:
-                continue
-            if await self._ending(one.owner, order, terminated) is not None:
-                release = self._reconciler.until_reply(partial(self._sandboxes.release, one.ref))
-                discarded += await _done(problems, release)
-        return discarded
+        others = [
+            one for one in unowned if one.record.episode_id not in reclaimed or not _is_episodes_own(one.record)
+        ]
+        return tuple([one for one in others if await self._ending(one.record.owner, order, terminated) is not None])
 
     async def _quarantine(self, unrecorded: Sequence[Lease]) -> None:
         """End leases of which no trial is recorded: there is nothing to grade, and nothing to trust."""
@@ -137,6 +119,26 @@ class UpkeepActivities:
             cluster=cluster, temporal_namespace=namespace, workflow_id=workflow_id(spec.episode_id), first_run_id=""
         )
 
+    async def _abandoned(
+        self,
+        spec: EpisodeSpec,
+        lease: Lease | None,
+        ending: Ending,
+        order: UpkeepOrder,
+        unowned: Sequence[Hosted],
+    ) -> Abandoned:
+        """What its own workflow still says of sandboxes that were given up goes into the trace."""
+        ref = LeaseRef(namespace=lease.namespace, generation=lease.generation) if lease else None
+        owner = lease.owner if lease else self._owner_of(spec)
+        never_ran = lease is None and ending == ENDINGS[ChainState.GONE]
+        told = await self._chains.holding(owner) if spec.sandbox is not None and not never_ran else None
+        place = told.place if told is not None else SandboxPlace()
+        has = (one for one in unowned if _is_episodes_own(one.record) and one.record.episode_id == spec.episode_id)
+        if (last := max(has, key=lambda one: one.record.ref.incarnation, default=None)) is not None:
+            there = {"sandbox": last.record.ref, "host": last.host, "state": "there"}
+            place = place.model_copy(update=there)
+        return Abandoned(spec=spec, lease=ref, ending=ending, tuning=order.tuning, never_ran=never_ran, place=place)
+
     async def _ending(self, owner: Owner, order: UpkeepOrder, terminated: list[str]) -> Ending | None:
         chain = await self._chains.describe(owner)
         if chain.state is not ChainState.RUNNING:
@@ -148,30 +150,15 @@ class UpkeepActivities:
         return ENDINGS[ChainState.TERMINATED]
 
 
-async def _kept(problems: list[str], step: Awaitable[ResultT]) -> ResultT | None:
+def _is_episodes_own(record: SandboxRecord) -> bool:
+    """Whether the agent's commands ran in it; those of an examination have other names."""
+    return record.ref.name == record.episode_id
+
+
+async def kept(problems: list[str], step: Awaitable[ResultT]) -> ResultT | None:
     """What it gives; ``None``, with the problem noted, when a service failed it."""
     try:
         return await step
     except EnvironmentFailed as error:
         problems.append(f"{type(error).__name__}: {error}"[:MAX_MESSAGE])
         return None
-
-
-async def _done(problems: list[str], step: Awaitable[None]) -> bool:
-    """Whether it was done; the problem is noted where not."""
-    before = len(problems)
-    await _kept(problems, step)
-    return len(problems) == before
-
-
-def _abandoned(
-    spec: EpisodeSpec,
-    lease: Lease | None,
-    ending: Ending,
-    order: UpkeepOrder,
-    sandboxes: Sequence[SandboxRecord],
-) -> Abandoned:
-    ref = LeaseRef(namespace=lease.namespace, generation=lease.generation) if lease else None
-    never_ran = lease is None and ending == ENDINGS[ChainState.GONE]
-    sandbox = next((one.ref for one in sandboxes if one.ref.name == spec.episode_id), None)
-    return Abandoned(spec=spec, lease=ref, ending=ending, tuning=order.tuning, never_ran=never_ran, sandbox=sandbox)

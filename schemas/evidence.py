@@ -34,9 +34,11 @@ class SandboxEvidence(Model):
     ``lost``: the sandbox was lost after the last turn; the files are those kept at its end, and of operations and
     programs nothing is known.
     ``out_of_memory``: it was lost for want of memory; where its files had not been kept, there is no ``snapshot``.
+    ``earlier`` is what the incarnations said that were given up while the episode waited, in their order.
     """
 
     facts: SandboxFacts
+    earlier: tuple[SandboxFacts, ...] = ()
     lost: bool = False
     out_of_memory: bool = False
     changes: tuple[FileChange, ...] = ()

@@ -33,6 +33,20 @@ class HostRecord(Model):
     silent_s: float
 
 
+class HostCheck(Model):
+    """Whether a host is lost: it is when it has been silent for ``outage_s``."""
+
+    host: str
+    outage_s: float
+
+
+class Hosts(Model):
+    """The hosts that are there, and those that are lost, by name."""
+
+    there: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+
+
 def host_queue(task_queue: str, host: str) -> str:
     """Where a host takes what concerns its sandboxes."""
     return f"{task_queue}/{host}"

@@ -203,6 +203,11 @@ class SandboxOrder(Model):
     exposes: Exposes = {}
 
 
+def services_of(order: SandboxOrder) -> tuple[str, ...]:
+    """Names of hosts under which programs in the sandbox reach a world."""
+    return tuple(f"{name}{WORLD_SUFFIX}" for name in order.exposes)
+
+
 class WorldAccess(Model):
     """The lease that calls from inside a sandbox belong to."""
 

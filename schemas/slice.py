@@ -31,12 +31,14 @@ class Restored(Model):
 
     ``open_turn`` was under way: what its commands did is unknown, and none of them is run again. ``turns`` were
     journalled at the loss: whoever is asked for a later one has been told. ``out_of_memory`` is why it was lost.
+    ``given_up``: it was not lost, but given up while the episode waited.
     """
 
     from_turn: int | None = None
     open_turn: int | None = None
     turns: int = 0
     out_of_memory: bool = False
+    given_up: bool = False
 
 
 class SliceRequest(Model):
@@ -46,7 +48,8 @@ class SliceRequest(Model):
     is left of the wall-time budget. ``noticed`` says that the policy has been told that the wall time ends.
     ``answer`` is what the pending question was answered (``None`` with ``answered``: nobody did). ``waited`` is
     the real-time wait that is over. ``sandbox`` is where commands run; ``restored`` says that it is a new one, made
-    from the last checkpoint, of which the policy is told.
+    from the last checkpoint, of which the policy is told. ``sandbox_lost``: it is known to be lost, after
+    ``losses`` others.
     """
 
     spec: EpisodeSpec
@@ -61,6 +64,8 @@ class SliceRequest(Model):
     answer: str | None = None
     waited: CallRef | None = None
     sandbox: SandboxRef | None = None
+    sandbox_lost: bool = False
+    losses: int = 0
     restored: Restored | None = None
 
 
@@ -88,16 +93,43 @@ class SliceReport(Model):
     question: str = ""
     open_turn: int | None = Field(default=None, description="the turn that was under way when the sandbox was lost")
     out_of_memory: bool = Field(default=False, description="why the sandbox was lost")
+    may_give_up: bool = Field(default=False, description="the sandbox, while the episode waits")
 
 
 class CloseRequest(Model):
-    """Settle, seal, drain and collect one lease. ``settle`` is false for what nobody waits for."""
+    """Settle, seal, drain and collect one lease. ``settle`` is false for what nobody waits for.
+
+    ``earlier`` names what the incarnations before ``sandbox`` have said. ``given_up``: ``sandbox`` is the last of
+    them, and there is none now.
+    """
 
     spec: EpisodeSpec
     lease: LeaseRef
     ending: Ending
     settle: bool = True
     sandbox: SandboxRef | None = None
+    earlier: str = ""
+    given_up: bool = False
+
+
+class GiveUpRequest(Model):
+    """Give the sandbox up while the episode waits, as the slice ``slice_no`` of this run."""
+
+    spec: EpisodeSpec
+    lease: LeaseRef
+    sandbox: SandboxRef
+    run_id: str
+    slice_no: int
+    earlier: str = ""
+
+
+class GivenUp(Model):
+    """Nothing runs in the sandbox any more. ``from_turn`` is the turn whose files were kept (``None``: the task's
+    own), of ``turns`` journalled ones. ``earlier`` names what it and those before it have said."""
+
+    from_turn: int | None
+    turns: int
+    earlier: str
 
 
 class CloseReport(Model):

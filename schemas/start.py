@@ -1,5 +1,7 @@
 """The input of the episode workflow."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from schemas.base import Model
@@ -13,7 +15,9 @@ class Tuning(Model):
 
     ``slice_s`` and ``slice_turns`` bound a slice, ``heartbeat_s`` is how soon a lost worker is noticed,
     ``slices_per_run`` when the workflow continues as new (also when the server suggests it).
-    ``patience_s`` bounds each step around the turns; past it the janitor takes over.
+    ``patience_s`` bounds each step around the turns; past it the janitor takes over. A host that has not taken up
+    work within ``start_s`` is looked at; one that has been silent for ``outage_s`` is lost. An episode that waits
+    longer than ``keep_sandbox_s`` gives its sandbox up.
     """
 
     slice_s: float = Field(default=2.0, gt=0)
@@ -21,6 +25,9 @@ class Tuning(Model):
     heartbeat_s: float = Field(default=5.0, gt=0)
     slices_per_run: int = Field(default=500, ge=1)
     patience_s: float = Field(default=86_400, gt=0)
+    start_s: float = Field(default=30, gt=0)
+    outage_s: float = Field(default=120, gt=0)
+    keep_sandbox_s: float = Field(default=60, ge=0)
 
 
 class LeaseOrder(Model):
@@ -41,10 +48,28 @@ class ProvisionOrder(Model):
 
 
 class Provisioned(Model):
-    """A sandbox, and the turn whose files it was given; ``None`` for the task's own."""
+    """A sandbox on a host, and the turn whose files it was given; ``None`` for the task's own."""
 
     sandbox: SandboxRef
+    host: str = ""
     from_turn: int | None = None
+
+
+class SandboxPlace(Model):
+    """Where the sandbox of an episode is, as its workflow knows it.
+
+    ``host`` has it, or had it; none: the host is lost too. ``state``: ``none`` before the first one, ``there``,
+    ``given_up`` while the episode waits, or ``lost`` before that has been dealt with. ``losses`` counts those that
+    were lost. ``restored`` is what the policy is to be told of it. ``earlier`` names what those that were given up
+    have said.
+    """
+
+    sandbox: SandboxRef | None = None
+    host: str = ""
+    state: Literal["none", "there", "given_up", "lost"] = "none"
+    losses: int = 0
+    restored: Restored | None = None
+    earlier: str = ""
 
 
 class Carried(Model):
@@ -55,8 +80,7 @@ class Carried(Model):
     turns: int
     used_s: float = Field(description="of the wall-time budget")
     timings: dict[str, float] = {}
-    sandbox: SandboxRef | None = None
-    restored: Restored | None = None
+    place: SandboxPlace = SandboxPlace()
 
 
 class EpisodeStart(Model):

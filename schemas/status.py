@@ -4,8 +4,16 @@ from typing import Literal
 
 from schemas.base import Model
 from schemas.episode import End
+from schemas.start import SandboxPlace
 
 Phase = Literal["leasing", "turns", "waiting", "question", "paused", "closing", "done"]
+
+
+class SandboxHolding(Model):
+    """The answer to the ``sandbox`` query. ``changing``: one is being made or given up, and nothing can be said."""
+
+    place: SandboxPlace
+    changing: bool = False
 
 
 class EpisodeStatus(Model):

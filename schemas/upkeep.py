@@ -4,9 +4,9 @@ from pydantic import Field
 
 from schemas.base import Model
 from schemas.episode import EpisodeSpec
-from schemas.sandbox import SandboxRef
+from schemas.sandbox import SandboxRecord, SandboxRef
 from schemas.slice import Ending, LeaseRef
-from schemas.start import Tuning
+from schemas.start import SandboxPlace, Tuning
 
 
 class UpkeepOrder(Model):
@@ -20,6 +20,48 @@ class UpkeepOrder(Model):
     grace_s: float = Field(default=60, ge=0)
 
 
+class Hosted(Model):
+    """A sandbox that a host has, whose workflow is closed or gone, or does not go on."""
+
+    host: str
+    record: SandboxRecord
+
+
+class HostLook(Model):
+    """What a look at the sandboxes of one host came to.
+
+    ``seen`` says whether it could be looked at. ``discarded`` were sandboxes whose episodes went on without them,
+    ``swept`` were things that belonged to none.
+    """
+
+    seen: bool = True
+    unowned: tuple[Hosted, ...] = ()
+    discarded: int = 0
+    swept: int = 0
+    problems: tuple[str, ...] = ()
+
+
+class InspectOrder(Model):
+    """What the hosts were found to have. ``all_seen``: each that is not lost has been looked at."""
+
+    order: UpkeepOrder
+    unowned: tuple[Hosted, ...] = ()
+    all_seen: bool = True
+
+
+class Discard(Model):
+    """End these sandboxes, which one host has."""
+
+    sandboxes: tuple[SandboxRef, ...]
+
+
+class Discarded(Model):
+    """How many were ended, and why not all."""
+
+    discarded: int = 0
+    problems: tuple[str, ...] = ()
+
+
 class Abandoned(Model):
     """An episode whose workflow is closed or gone while a lease or its outcome is open.
 
@@ -31,26 +73,30 @@ class Abandoned(Model):
     ending: Ending
     tuning: Tuning
     never_ran: bool = False
-    sandbox: SandboxRef | None = None
+    place: SandboxPlace = SandboxPlace()
 
 
 class UpkeepReport(Model):
     """What one pass found; ``problems`` are why it did not do all: services that failed it.
 
-    ``discarded`` sandboxes were of workflows that are closed or gone; ``swept`` were things that belonged to none.
+    ``discard`` are sandboxes of workflows that are closed or gone, which nobody collects.
     """
 
     abandoned: tuple[Abandoned, ...] = ()
     terminated: tuple[str, ...] = ()
-    discarded: int = 0
-    swept: int = 0
+    discard: tuple[Hosted, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 class UpkeepSummary(Model):
-    """What one pass started and ended."""
+    """What one pass started and ended.
+
+    ``discarded`` sandboxes had no workflow any more, or one that went on without them; ``swept`` were things that
+    belonged to no sandbox. What ``lost_hosts`` have is ended when they come back.
+    """
 
     reclaimed: tuple[str, ...] = ()
     terminated: tuple[str, ...] = ()
     discarded: int = 0
     swept: int = 0
+    lost_hosts: tuple[str, ...] = ()

@@ -22,7 +22,9 @@ from schemas.sandbox import (
     SandboxReply,
     SandboxRequest,
     Snapshot,
+    WorldAccess,
 )
+from schemas.status import SandboxHolding
 from schemas.task import Task
 from schemas.tool import ToolSpec
 from schemas.view import View
@@ -113,6 +115,11 @@ class Sandboxes(Protocol):
         made, ``EnvironmentFailed`` when it could not be made this time, and ``SandboxLost`` for an incarnation that
         was there once, or is lower than one that was.
         """
+        ...
+
+    async def connect(self, sandbox: SandboxRef, access: WorldAccess) -> None:
+        """From now on what programs in it ask of the world that it exposes belongs to this lease. Nobody in it
+        reaches a world before. Again: nothing happens."""
         ...
 
     async def call(self, sandbox: SandboxRef, request: SandboxRequest) -> SandboxReply:
@@ -313,6 +320,10 @@ class Chains(Protocol):
 
     async def describe(self, owner: Owner) -> Chain:
         """Raises ``EnvironmentFailed`` when the cluster does not answer. An empty ``first_run_id`` is any."""
+        ...
+
+    async def holding(self, owner: Owner) -> SandboxHolding | None:
+        """What the episode says of its sandbox, also one that has ended; ``None`` where it does not answer."""
         ...
 
     async def terminate(self, owner: Owner, reason: str) -> None: ...

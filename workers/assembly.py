@@ -1,29 +1,36 @@
 """A Temporal worker made of parts. Tests assemble fakes with it, ``bootstrap`` the drivers."""
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence, Set
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerTuner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.closing import ClosingActivities
+from activities.hosting import HostActivities
 from activities.leasing import LeaseActivities
 from activities.turns import TurnActivities
 from activities.upkeep import UpkeepActivities
+from schemas.host import host_queue, sandboxes_queue
 from tiltyard.episode.closing import Closer
 from tiltyard.episode.collecting import SandboxCloser
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.episode.gateway import Gateway
+from tiltyard.episode.giving_up import GivingUp
 from tiltyard.episode.grading import Examiner
 from tiltyard.episode.leasing import Leasing
 from tiltyard.episode.sandboxing import Checkpoints, Sandboxing
 from tiltyard.episode.slices import Committed, SliceRunner
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.ports import Chains, Journal, Objects, Policies, Records, Sandboxes, World
+from workers.hosts import beating
+from workers.permits import by_permit
 from workers.settings import Settings
 from workflows.episode import EpisodeWorkflow
 from workflows.janitor import JanitorWorkflow, ReclaimWorkflow
@@ -42,6 +49,19 @@ STICKY = timedelta(seconds=2)
 
 MAX_HEARTBEAT_THROTTLE = timedelta(seconds=1)
 """Heartbeats carry cancellations: the SDK must not hold them back for long."""
+
+
+ORDERS = frozenset({"provision"})
+"""What is taken up only where there is room for a sandbox."""
+
+HOST_STEPS = ORDERS | {"run_slice", "give_up", "release", "close", "look", "discard"}
+"""What is done by the host that has the sandbox. What is done for an episode without one, any worker does."""
+
+POLLS, HOST_POLLS = 5, 2
+"""Requests for more activities that are open at once: of any episode, and of those whose sandboxes are here."""
+
+SPARE = 16
+"""Activities that a host does at once beside one for each of its sandboxes."""
 
 
 @dataclass(frozen=True)
@@ -70,17 +90,62 @@ def activities_of(
     leases = LeaseActivities(
         Leasing(parts.world, reconciler, load_task, *place),
         Sandboxing(parts.sandboxes, reconciler, parts.journal, parts.objects, load_task, *place),
+        GivingUp(parts.sandboxes, reconciler, checkpoints, parts.journal, parts.objects, load_task),
+        settings.host,
+    )
+    hosting = HostActivities(
+        settings.host,
+        _clock(),
+        parts.sandboxes,
+        reconciler,
+        parts.records,
+        parts.chains,
+        *place,
     )
     boxes = SandboxCloser(parts.sandboxes, reconciler, parts.objects)
     closing = ClosingActivities(
         Closer(parts.world, reconciler, gateway, boxes, parts.journal, parts.objects, parts.policies, load_task),
         Examiner(parts.objects, parts.records, parts.sandboxes, *place),
     )
-    upkeep = UpkeepActivities(parts.world, parts.sandboxes, reconciler, parts.records, parts.chains, *place)
+    upkeep = UpkeepActivities(parts.world, reconciler, parts.records, parts.chains, *place)
     return [
-        *(turns.run_slice, leases.lease, leases.provision, leases.release),
+        *(turns.run_slice, leases.lease, leases.provision, leases.give_up, leases.release),
         *(closing.close, closing.grade, upkeep.inspect),
+        *(hosting.is_lost, hosting.hosts, hosting.look, hosting.discard),
     ]
+
+
+def _clock() -> Callable[[], float]:
+    """Seconds since now."""
+    began = time.monotonic()
+    return lambda: time.monotonic() - began
+
+
+@asynccontextmanager
+async def at_work(
+    client: Client,
+    parts: Parts,
+    settings: Settings,
+    committed: Committed = lambda episode_id: None,
+    workflows: Sequence[type] = WORKFLOWS,
+) -> AsyncIterator[None]:
+    """All that one worker process does: for any episode, for those whose sandboxes its host has, and, while the
+    host has room, for those that order one. It tells that the host is there before it takes anything up."""
+    activities = activities_of(parts, settings, committed)
+    queue, host = settings.task_queue, host_queue(settings.task_queue, settings.host)
+    orders = worker_of(
+        *(client, _only(activities, ORDERS), sandboxes_queue(queue), ()),
+        tuner=by_permit(parts.sandboxes.capacity),
+        polls=1,
+    )
+    here = worker_of(client, _only(activities, HOST_STEPS), host, (), most=settings.slots + SPARE, polls=HOST_POLLS)
+    anything = worker_of(client, activities, queue, workflows)
+    async with beating(parts.records, parts.sandboxes, settings), anything, here, orders:
+        yield
+
+
+def _only(activities: Sequence[Callable[..., Any]], names: Set[str]) -> list[Callable[..., Any]]:
+    return [one for one in activities if one.__name__ in names]
 
 
 def worker_of(
@@ -89,8 +154,14 @@ def worker_of(
     task_queue: str,
     workflows: Sequence[type] = WORKFLOWS,
     grace: timedelta = GRACE,
+    tuner: WorkerTuner | None = None,
+    most: int | None = None,
+    polls: int = POLLS,
 ) -> Worker:
-    """A worker that runs workflows and activities on one queue. At its end activities have ``grace`` to end too."""
+    """A worker that runs workflows and activities on one queue. At its end activities have ``grace`` to end too.
+
+    ``most`` activities run at once, or as many as the ``tuner`` says; ``polls`` ask for more of them.
+    """
     return Worker(
         client,
         task_queue=task_queue,
@@ -98,6 +169,9 @@ def worker_of(
         activities=list(activities),
         workflow_runner=workflow_runner(),
         graceful_shutdown_timeout=grace,
+        tuner=tuner,
+        max_concurrent_activities=most,
+        activity_task_poller_behavior=PollerBehaviorSimpleMaximum(polls),
         sticky_queue_schedule_to_start_timeout=STICKY,
         max_heartbeat_throttle_interval=MAX_HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=MAX_HEARTBEAT_THROTTLE,

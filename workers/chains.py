@@ -1,8 +1,11 @@
 """Temporal's word on workflows: the driver of the ``Chains`` port."""
 
-from temporalio.client import Client, WorkflowExecutionStatus
+from datetime import timedelta
+
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowQueryFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from schemas.status import SandboxHolding
 from schemas.world import Owner
 from tiltyard.errors import EnvironmentFailed
 from tiltyard.ports import Chain, ChainState
@@ -17,6 +20,9 @@ STATES: dict[WorkflowExecutionStatus, ChainState] = {
     WorkflowExecutionStatus.TIMED_OUT: ChainState.TIMED_OUT,
 }
 """Temporal's states as ours; a state that we do not know is a live one, which the janitor leaves alone."""
+
+ANSWER = timedelta(seconds=10)
+"""How long an episode has to say where its sandbox is."""
 
 
 class TemporalChains:
@@ -37,6 +43,14 @@ class TemporalChains:
             return Chain(ChainState.GONE)
         state = STATES.get(found.status, ChainState.RUNNING) if found.status else ChainState.RUNNING
         return Chain(state, found.raw_description.pending_workflow_task.attempt)
+
+    async def holding(self, owner: Owner) -> SandboxHolding | None:
+        handle = self._client.get_workflow_handle(owner.workflow_id)
+        try:
+            told: SandboxHolding = await handle.query("sandbox", result_type=SandboxHolding, rpc_timeout=ANSWER)
+        except (RPCError, WorkflowQueryFailedError):
+            return None
+        return told
 
     async def terminate(self, owner: Owner, reason: str) -> None:
         try:

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
@@ -11,10 +12,11 @@ from typing import Self
 import platformdirs
 from pydantic import Field, ValidationError
 
-from infra.local.cluster import cluster_id
+from infra.local.cluster import cluster_id, kept_name
 from infra.local.runtime import runtime_folder
 from infra.stores.s3_place import S3Place, s3_place
 from schemas.base import Model, digest_of
+from schemas.host import HOST_NAME, SANDBOXES
 from schemas.start import Tuning
 from tiltyard.errors import BadInput
 
@@ -30,6 +32,9 @@ ENVIRONMENT = {
     "TILTYARD_SLICE_S": "how long a slice loops turns (2; 0.001 to 60)",
     "TILTYARD_JANITOR_S": "seconds between two passes of the janitor (15; 1 to 86400)",
     "TILTYARD_JANITOR_GRACE_S": "how long a planned trial may be without a workflow (60; 1 to 86400)",
+    "TILTYARD_OUTAGE_S": "how long a host may be silent before its episodes go on elsewhere (120; 1 to 86400)",
+    "TILTYARD_KEEP_SANDBOX_S": "how long an episode that waits keeps its sandbox (60; 0 to 86400)",
+    "TILTYARD_HOST": "the name of this host of sandboxes (default: one that the data folder keeps)",
     "TILTYARD_SANDBOXES": "how many sandboxes may be there at once (4 for each processor; 1 to 512)",
     "TILTYARD_WARM_SANDBOXES": "how many containers may wait for sandboxes (2 for each processor; 0 to 512)",
     "TILTYARD_DOCKER_RUNTIME": "what Docker runs containers with: runc, or another that its engine has (runc)",
@@ -91,6 +96,7 @@ class Settings(Model):
     temporal_address: str = "127.0.0.1:7233"
     temporal_namespace: str = "default"
     task_queue: str = "tiltyard"
+    host_name: str | None = Field(default=None, description="none: the data folder's own host")
     search_path: str = os.defpath
     call_deadline: timedelta = timedelta(seconds=120)
     janitor_interval: timedelta = timedelta(seconds=15)
@@ -130,6 +136,8 @@ class Settings(Model):
         for name, (variable, least) in _COUNTS.items():
             if env.get(variable):
                 values[name] = _count(env, variable, least)
+        if env.get("TILTYARD_HOST"):
+            values["host_name"] = _host(env["TILTYARD_HOST"])
         if env.get("TILTYARD_LOSSY"):
             values["lossy"] = _lossy(env["TILTYARD_LOSSY"])
         return cls.model_validate(values)
@@ -140,22 +148,39 @@ class Settings(Model):
         return cluster_id(self.home)
 
     @property
+    def host(self) -> str:
+        """Names this host of sandboxes. Where nobody did, the first who asks makes the name, in the data folder, so
+        that whoever comes next takes up what was meant for it."""
+        if self.host_name:
+            return self.host_name
+        self.sandboxes.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return kept_name(self.sandboxes / "host")
+
+    @property
+    def _hosts_own(self) -> Path:
+        """Where a host that was given a name has its things, so that several share one data folder."""
+        return self.home / "hosts" / self.host_name if self.host_name else self.home
+
+    def _at_host(self, name: str, suffix: str) -> Path:
+        return self.runtime / (f"{name}-{self.host_name}{suffix}" if self.host_name else f"{name}{suffix}")
+
+    @property
     def world_socket(self) -> Path:
         return self.runtime / "world.sock"
 
     @property
     def worker_ready(self) -> Path:
         """The worker writes its process id here when it polls."""
-        return self.runtime / "worker.ready"
+        return self._at_host("worker", ".ready")
 
     @property
     def sandboxes_socket(self) -> Path:
-        return self.runtime / "sandboxes.sock"
+        return self._at_host("sandboxes", ".sock")
 
     @property
     def sandboxes(self) -> Path:
         """A folder for each sandbox that is there, or was lost and not yet given up."""
-        return self.home / "sandboxes"
+        return self._hosts_own / "sandboxes"
 
     @property
     def images(self) -> Path:
@@ -165,7 +190,7 @@ class Settings(Model):
     @property
     def sandbox_stage(self) -> Path:
         """What all sandboxes share."""
-        return self.home / "sandbox-stage"
+        return self._hosts_own / "sandbox-stage"
 
     @property
     def bytecode(self) -> Path:
@@ -216,6 +241,8 @@ _RANGES = {
     "TILTYARD_SLICE_S": (0.001, 60.0),
     "TILTYARD_JANITOR_S": (1.0, _DAY_S),
     "TILTYARD_JANITOR_GRACE_S": (1.0, _DAY_S),
+    "TILTYARD_OUTAGE_S": (1.0, _DAY_S),
+    "TILTYARD_KEEP_SANDBOX_S": (0.0, _DAY_S),
 }
 """Least and most seconds of each variable that is a number."""
 _SECONDS = {
@@ -250,7 +277,12 @@ def _runtime(env: Mapping[str, str]) -> Path | None:
 
 
 def _tuning(env: Mapping[str, str]) -> Tuning:
-    known = {"heartbeat_s": "TILTYARD_HEARTBEAT_S", "slice_s": "TILTYARD_SLICE_S"}
+    known = {
+        "heartbeat_s": "TILTYARD_HEARTBEAT_S",
+        "slice_s": "TILTYARD_SLICE_S",
+        "outage_s": "TILTYARD_OUTAGE_S",
+        "keep_sandbox_s": "TILTYARD_KEEP_SANDBOX_S",
+    }
     return Tuning.model_validate(
         {name: _number(env, variable) for name, variable in known.items() if env.get(variable)}
     )
@@ -280,6 +312,16 @@ def _count(env: Mapping[str, str], variable: str, least: int) -> int:
             fix=f"for example {variable}=8",
         )
     return int(text)
+
+
+def _host(text: str) -> str:
+    if not re.fullmatch(HOST_NAME, text) or text == SANDBOXES:
+        raise BadInput(
+            f"{text[:80]!r} is no name of a host: up to 40 of a-z, 0-9 and -, and not {SANDBOXES!r}",
+            field="TILTYARD_HOST",
+            fix="for example TILTYARD_HOST=second",
+        )
+    return text
 
 
 def _lossy(text: str) -> Lossy:

@@ -25,7 +25,7 @@ from tenacity import before_sleep_log, retry, retry_if_exception_type, wait_rand
 
 from infra.local.processes import keep_to_itself
 from schemas.upkeep import UpkeepOrder
-from workers.assembly import activities_of, worker_of
+from workers.assembly import at_work
 from workers.beat import beat_until, stop_at_signals
 from workers.bootstrap.worker import open_parts
 from workers.connect import connect
@@ -44,8 +44,8 @@ async def serve(settings: Settings) -> None:
     if client is None:
         return
     async with open_parts(settings, client, adopts=True) as parts:
-        activities = activities_of(parts, settings, kill_after_commit(settings.kill_after_commit))
-        async with worker_of(client, activities, settings.task_queue):
+        log.info("working for the host %s", settings.host)
+        async with at_work(client, parts, settings, kill_after_commit(settings.kill_after_commit)):
             settings.worker_ready.write_text(f"{os.getpid()}\n")
             await beat_until(stop, settings.worker_ready)
             settings.worker_ready.unlink(missing_ok=True)

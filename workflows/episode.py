@@ -6,9 +6,10 @@ out, or cannot be replayed) the janitor does.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
-from datetime import timedelta
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from functools import partial
+from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
@@ -17,16 +18,14 @@ from activities.leasing import LeaseActivities
 from activities.turns import TurnActivities
 from schemas.episode import End
 from schemas.message import Answer, Stop
-from schemas.sandbox import SandboxRef
-from schemas.slice import CallRef, Ending, LeaseRef, Restored, SliceReport, SliceRequest, Summary
-from schemas.start import Carried, EpisodeStart, LeaseOrder, ProvisionOrder
-from schemas.status import EpisodeStatus, Phase
+from schemas.slice import CallRef, Ending, LeaseRef, SliceReport, SliceRequest, Summary
+from schemas.start import Carried, EpisodeStart, LeaseOrder
+from schemas.status import EpisodeStatus, Phase, SandboxHolding
 from workflows.cleanup import uninterruptible
 from workflows.finish import finish
+from workflows.hosts import HostLost, on_host
 from workflows.options import slice_options, step_options
-
-MAX_LOSSES = 10
-"""Sandboxes of one episode that may be lost and made anew: past it the host, not the episode, is what is tried."""
+from workflows.sandbox import MAX_LOSSES, EpisodeSandbox
 
 
 @workflow.defn(name="Episode")
@@ -39,8 +38,8 @@ class EpisodeWorkflow:
         self._start = start
         self._spec = start.spec
         self._lease: LeaseRef | None = carried.lease if carried else None
-        self._sandbox: SandboxRef | None = carried.sandbox if carried else None
-        self._restored: Restored | None = carried.restored if carried else None
+        self._sandbox = EpisodeSandbox(start)
+        self._may_give_up = False
         self._slice_no = carried.slice_no if carried else 0
         self._first_slice = self._slice_no
         self._turns = carried.turns if carried else 0
@@ -95,7 +94,7 @@ class EpisodeWorkflow:
         """Take both, and keep whatever was taken; what went wrong."""
         taken = await asyncio.gather(
             self._lease_namespace(),
-            *((self._provision(1),) if self._spec.sandbox is not None else ()),
+            *((self._sandbox.make(),) if self._spec.sandbox is not None else ()),
             return_exceptions=True,
         )
         return [error for error in taken if error is not None]
@@ -106,47 +105,13 @@ class EpisodeWorkflow:
             LeaseActivities.lease, order, **step_options(self._start.tuning)
         )
 
-    async def _provision(self, incarnation: int, lost: SliceReport | None = None) -> None:
-        """The first sandbox, or one in the place of one that was ``lost``, with the files of its last checkpoint.
-
-        One that is gone before we hear of it has run nothing: the next incarnation is made in its place.
-        """
-        while True:
-            try:
-                return await self._make_sandbox(incarnation, lost)
-            except ActivityError as error:
-                gone = isinstance(error.cause, ApplicationError) and error.cause.type == "SandboxLost"
-                if not gone or incarnation > MAX_LOSSES:
-                    raise
-                incarnation += 1
-
-    async def _make_sandbox(self, incarnation: int, lost: SliceReport | None) -> None:
-        order = ProvisionOrder(
-            spec=self._spec,
-            first_run_id=workflow.info().first_execution_run_id,
-            incarnation=incarnation,
-            generation=self._lease.generation if self._lease is not None and lost is not None else 0,
-        )
-        made = await workflow.execute_activity_method(
-            LeaseActivities.provision, order, **step_options(self._start.tuning)
-        )
-        self._sandbox = made.sandbox
-        if lost is not None:
-            self._restored = Restored(
-                from_turn=made.from_turn,
-                open_turn=lost.open_turn,
-                turns=lost.turns,
-                out_of_memory=lost.out_of_memory,
-            )
-
-    async def _replace_sandbox(self, lost: SliceReport) -> None:
+    async def _change_sandbox(self, change: Callable[[LeaseRef], Coroutine[Any, Any, None]]) -> None:
         """A cancellation waits for the new sandbox, as it does for the first."""
-        assert self._sandbox is not None
-        incarnation = self._sandbox.incarnation + 1
-        made, hit = await uninterruptible(self._provision(incarnation, lost))
+        assert self._lease is not None
+        changed, hit = await uninterruptible(change(self._lease))
         if hit is not None:
             raise hit
-        made.result()
+        changed.result()
 
     async def _run_turns(self) -> Ending:
         while True:
@@ -154,10 +119,13 @@ class EpisodeWorkflow:
             if self._stop is not None:
                 return Ending.of(End.CANCELLED, self._stop.reason)
             await self._continue_as_new_when_due()
+            if self._sandbox.place.state == "given_up":
+                await self._change_sandbox(self._sandbox.bring_back)
             report = await self._run_slice()
             if report.turns > self._turns:
-                self._restored = None  # the policy has been asked since, and so told
+                self._sandbox.told()  # the policy has been asked since
             self._turns, self._noticed = report.turns, report.noticed
+            self._may_give_up = report.may_give_up
             self._used_s += report.used_s
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError
@@ -171,16 +139,35 @@ class EpisodeWorkflow:
             elif report.reason == "question":
                 await self._ask(report.question)
             elif report.reason == "lost":
-                if self._sandbox is not None and self._sandbox.incarnation > MAX_LOSSES:
+                if self._sandbox.place.losses >= MAX_LOSSES:
                     return Ending.of(End.ENVIRONMENT_ERROR, f"the sandbox was lost {MAX_LOSSES + 1} times")
-                await self._replace_sandbox(report)
+                await self._change_sandbox(partial(self._sandbox.replace, lost=report))
 
     async def _run_slice(self) -> SliceReport:
-        lease, tuning = self._lease, self._start.tuning
-        assert lease is not None
-        request = SliceRequest(
+        """One slice, where the sandbox is. That its host is lost is reported by a slice elsewhere: it takes the
+        journal from whatever may still run on that host, and does as the task says."""
+        request, tuning = self._slice_request(), self._start.tuning
+        options = slice_options(request, tuning)
+        self._phase = "turns"
+        if self._sandbox.place.state == "there":
+            try:
+                begin = partial(self._begin_slice, request)
+                report = await on_host(self._sandbox.place.host, tuning, options, begin)
+            except HostLost:
+                self._sandbox.lose()
+        if self._sandbox.place.state == "lost":
+            return await self._begin_slice(request.model_copy(update={"sandbox_lost": True}), options)
+        if self._sandbox.place.state == "none":
+            report = await self._begin_slice(request, options)
+        self._answered, self._answer, self._waited = False, None, None
+        return report
+
+    def _slice_request(self) -> SliceRequest:
+        assert self._lease is not None
+        tuning, place = self._start.tuning, self._sandbox.place
+        return SliceRequest(
             spec=self._spec,
-            lease=lease,
+            lease=self._lease,
             run_id=workflow.info().run_id,
             slice_no=self._slice_no,
             seconds=tuning.slice_s,
@@ -190,27 +177,34 @@ class EpisodeWorkflow:
             answered=self._answered,
             answer=self._answer,
             waited=self._waited,
-            sandbox=self._sandbox,
-            restored=self._restored,
+            sandbox=place.sandbox,
+            losses=place.losses,
+            restored=place.restored,
         )
-        self._phase = "turns"
+
+    def _begin_slice(
+        self, request: SliceRequest, options: workflow.ActivityConfig
+    ) -> workflow.ActivityHandle[SliceReport]:
+        numbered = request.model_copy(update={"slice_no": self._next_slice_no()})
+        self._slice = workflow.start_activity_method(TurnActivities.run_slice, numbered, **options)
+        if self._stop is not None:
+            self._slice.cancel()
+        return self._slice
+
+    def _next_slice_no(self) -> int:
         self._slice_no += 1
-        self._answered, self._answer, self._waited = False, None, None
-        self._slice = workflow.start_activity_method(
-            TurnActivities.run_slice, request, **slice_options(request, tuning)
-        )
-        return await self._slice
+        return self._slice_no - 1
 
     async def _hold_while_paused(self) -> None:
         if not self._paused or self._stop is not None:
             return
         self._phase = "paused"
-        await workflow.wait_condition(lambda: not self._paused or self._stop is not None)
+        await self._hold(lambda: not self._paused or self._stop is not None)
 
     async def _wait(self, seconds: float) -> None:
-        """A durable timer; only a stop cuts it short."""
+        """A durable timer; only a stop cuts it short. It is known from the start whether it is a long one."""
         self._phase = "waiting"
-        await self._until(lambda: self._stop is not None, seconds)
+        await self._until(lambda: self._stop is not None, seconds, keep_s=0)
 
     async def _ask(self, question: str) -> None:
         """Hold the episode until a person answers, or the time for it is over."""
@@ -219,12 +213,25 @@ class EpisodeWorkflow:
         await self._until(lambda: self._answered or self._stop is not None, seconds)
         self._question, self._answered = "", True
 
-    async def _until(self, condition: Callable[[], bool], seconds: float) -> None:
-        """Waiting is the policy's wish, so it is in its wall-time budget."""
+    async def _until(self, over: Callable[[], bool], seconds: float, keep_s: float | None = None) -> None:
+        """Waiting is the policy's wish, so it is in its wall-time budget; giving the sandbox up is not."""
         began = workflow.now()
-        with suppress(TimeoutError):
-            await workflow.wait_condition(condition, timeout=timedelta(seconds=seconds))
-        self._used_s += (workflow.now() - began).total_seconds()
+        await self._hold(over, seconds, keep_s)
+        self._used_s += min(seconds, _since(began))
+
+    async def _hold(
+        self, over: Callable[[], bool], seconds: float | None = None, keep_s: float | None = None
+    ) -> None:
+        """Wait until it is over, for ``seconds`` at most. In a wait that is longer than the tuning says the sandbox
+        is given up: after that time, or after ``keep_s``."""
+        began, longest = workflow.now(), self._start.tuning.keep_sandbox_s
+        long = seconds is None or seconds > longest
+        if long and self._may_give_up and self._sandbox.place.state == "there":
+            if await _within(over, longest if keep_s is None else keep_s):
+                return
+            slice_no = self._next_slice_no()
+            await self._change_sandbox(partial(self._sandbox.give_up, slice_no=slice_no))
+        await _within(over, None if seconds is None else seconds - _since(began))
 
     async def _continue_as_new_when_due(self) -> None:
         info = workflow.info()
@@ -242,8 +249,7 @@ class EpisodeWorkflow:
             turns=self._turns,
             used_s=self._used_s,
             timings=self._timings,
-            sandbox=self._sandbox,
-            restored=self._restored,
+            place=self._sandbox.place,
         )
         workflow.continue_as_new(self._start.model_copy(update={"carried": carried}))
 
@@ -268,8 +274,13 @@ class EpisodeWorkflow:
             self._start.tuning,
             settle=ending.end is not End.CANCELLED,
             timings=self._timings,
-            sandbox=self._sandbox,
+            place=self._sandbox.place,
         )
+
+    @workflow.query
+    def sandbox(self) -> SandboxHolding:
+        """Where its sandbox is, for whoever finds others of its name."""
+        return SandboxHolding(place=self._sandbox.place, changing=self._sandbox.changing)
 
     @workflow.query
     def status(self) -> EpisodeStatus:
@@ -325,3 +336,18 @@ class EpisodeWorkflow:
     def _refuse(self, wrong: bool, why: str) -> None:
         if wrong:
             raise ApplicationError(why, type="BadInput", non_retryable=True)
+
+
+async def _within(condition: Callable[[], bool], seconds: float | None) -> bool:
+    """Whether it has come to be, in time."""
+    if seconds is not None and seconds <= 0:
+        return condition()
+    try:
+        await workflow.wait_condition(condition, timeout=seconds)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _since(began: datetime) -> float:
+    return (workflow.now() - began).total_seconds()

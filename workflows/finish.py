@@ -1,8 +1,9 @@
 """The end of every episode, whoever runs it: the episode itself, or the janitor in its place."""
 
 import asyncio
-from collections.abc import Awaitable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
@@ -10,7 +11,6 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from activities.closing import ClosingActivities
 from activities.leasing import LeaseActivities
 from schemas.episode import EpisodeSpec
-from schemas.sandbox import SandboxRef
 from schemas.slice import (
     MAX_REASON,
     CloseReport,
@@ -21,10 +21,14 @@ from schemas.slice import (
     ReleaseRequest,
     Summary,
 )
-from schemas.start import Tuning
+from schemas.start import SandboxPlace, Tuning
+from workflows.hosts import HostLost, step_on_host
 from workflows.options import step_options
 
+ParamT = TypeVar("ParamT")
 ResultT = TypeVar("ResultT")
+
+NO_SANDBOX = SandboxPlace()
 
 
 async def finish(
@@ -35,25 +39,29 @@ async def finish(
     *,
     settle: bool,
     timings: dict[str, float],
-    sandbox: SandboxRef | None = None,
+    place: SandboxPlace = NO_SANDBOX,
 ) -> Summary:
     """Close the lease, then grade and record the outcome while the namespace is given back.
 
     Each step is tried on its own, and an error of one does not keep the others from happening. A namespace that
-    could not be closed is quarantined; a lease or a sandbox that could not be given back stays the janitor's.
+    could not be closed is quarantined; a lease or a sandbox that could not be given back stays the janitor's. What
+    concerns the sandbox is done by its host. Where that is lost, any worker judges the episode by the files that
+    were kept.
     """
     errors: list[Exception] = []
     began = workflow.now()
-    close = CloseRequest(spec=spec, lease=lease, ending=ending, settle=settle, sandbox=sandbox) if lease else None
-    closed = await _kept(errors, _close(close, tuning)) if close else None
+    close = _close_request(spec, lease, ending, settle, place) if lease else None
+    closed = await _kept(errors, _near(place, tuning, ClosingActivities.close, close)) if close else None
     unfit = _unfit(closed, errors)
     timings = {**timings, "close": (workflow.now() - began).total_seconds()}
     trace = closed.trace if closed else None
+    sandbox = None if place.state == "given_up" else place.sandbox
     release = ReleaseRequest(lease=lease, sandbox=sandbox, quarantine=unfit)
     request = GradeRequest(spec=spec, ending=ending, trace=trace, timings=timings)
     grading = workflow.execute_activity_method(ClosingActivities.grade, request, **step_options(tuning))
     summary, _ = await asyncio.gather(
-        _kept(errors, grading), _kept(errors, _release(release, tuning)) if lease or sandbox else _nothing()
+        _kept(errors, grading),
+        _kept(errors, _near(place, tuning, LeaseActivities.release, release)) if lease or sandbox else _nothing(),
     )
     if summary is None:
         raise ApplicationError(f"no outcome was recorded: {_cause(errors[0])}") from errors[0]
@@ -62,8 +70,28 @@ async def finish(
     return summary
 
 
-def _close(request: CloseRequest, tuning: Tuning) -> Awaitable[CloseReport]:
-    return workflow.execute_activity_method(ClosingActivities.close, request, **step_options(tuning))
+def _close_request(
+    spec: EpisodeSpec, lease: LeaseRef, ending: Ending, settle: bool, place: SandboxPlace
+) -> CloseRequest:
+    return CloseRequest(
+        spec=spec,
+        lease=lease,
+        ending=ending,
+        settle=settle,
+        sandbox=place.sandbox,
+        earlier=place.earlier,
+        given_up=place.state == "given_up",
+    )
+
+
+async def _near(
+    place: SandboxPlace, tuning: Tuning, step: Callable[[Any, ParamT], Awaitable[ResultT]], request: ParamT
+) -> ResultT:
+    """Do it where the sandbox is. Without one, and where its host is lost, any worker does it."""
+    if place.host and place.state != "given_up":
+        with suppress(HostLost):
+            return await step_on_host(place.host, tuning, step, request)
+    return await workflow.execute_activity_method(step, request, **step_options(tuning))
 
 
 def _unfit(closed: CloseReport | None, errors: list[Exception]) -> str:
@@ -71,10 +99,6 @@ def _unfit(closed: CloseReport | None, errors: list[Exception]) -> str:
     if closed is None:
         return f"it could not be closed: {_cause(errors[0])}"[:MAX_REASON] if errors else ""
     return f"{closed.unknown} outcomes are unknown" if closed.unknown else ""
-
-
-def _release(request: ReleaseRequest, tuning: Tuning) -> Awaitable[bool]:
-    return workflow.execute_activity_method(LeaseActivities.release, request, **step_options(tuning))
 
 
 async def _kept(errors: list[Exception], step: Awaitable[ResultT]) -> ResultT | None:

@@ -1,45 +1,113 @@
 """The janitor: on a schedule, takes back what belongs to workflows that are closed or gone."""
 
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.common import WorkflowIDReusePolicy
-from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+from temporalio.exceptions import ActivityError, ApplicationError, WorkflowAlreadyStartedError
+from temporalio.workflow import ActivityConfig
 
+from activities.hosting import HostActivities
 from activities.upkeep import UpkeepActivities
 from schemas.episode import workflow_id
+from schemas.host import HostCheck, host_queue
 from schemas.slice import Summary
-from schemas.upkeep import Abandoned, UpkeepOrder, UpkeepSummary
+from schemas.start import Tuning
+from schemas.upkeep import (
+    Abandoned,
+    Discard,
+    Discarded,
+    Hosted,
+    HostLook,
+    InspectOrder,
+    UpkeepOrder,
+    UpkeepSummary,
+)
 from workflows.finish import finish
-from workflows.options import RETRY
+from workflows.hosts import was_not_taken_up
+from workflows.options import RETRY, on_queue
+
+ParamT = TypeVar("ParamT")
+ResultT = TypeVar("ResultT")
 
 
 @workflow.defn(name="Janitor")
 class JanitorWorkflow:
     """One pass. Each abandoned episode is reclaimed by a workflow of its own, so that none holds up another.
 
-    A pass that could not do all fails, after it has done the rest; the next one tries again.
+    Every host is looked at by itself; one that does not answer holds up nothing but its own sandboxes. A pass that
+    could not do all fails, after it has done the rest; the next one tries again.
     """
 
     @workflow.run
     async def run(self, order: UpkeepOrder) -> UpkeepSummary:
-        report = await workflow.execute_activity_method(
-            UpkeepActivities.inspect,
-            order,
-            start_to_close_timeout=timedelta(minutes=5),
-            heartbeat_timeout=timedelta(seconds=order.tuning.heartbeat_s),
-            schedule_to_close_timeout=timedelta(minutes=10),
-            retry_policy=RETRY,
+        check = HostCheck(host="", outage_s=order.tuning.outage_s)
+        hosts = await workflow.execute_activity_method(HostActivities.hosts, check, **_options(order.tuning))
+        looks = await asyncio.gather(*(_look(host, order) for host in hosts.there))
+        seen = InspectOrder(
+            order=order,
+            unowned=tuple(one for look in looks for one in look.unowned),
+            all_seen=all(look.seen for look in looks),
         )
+        report = await workflow.execute_activity_method(UpkeepActivities.inspect, seen, **_options(order.tuning))
         started = [one.spec.episode_id for one in report.abandoned if await _start_reclaim(one)]
-        if report.problems:
-            raise ApplicationError("; ".join(report.problems), type="EnvironmentFailed")
+        by_host = {host: [one for one in report.discard if one.host == host] for host in hosts.there}
+        ended = await asyncio.gather(*(_discard(host, unwanted, order) for host, unwanted in by_host.items()))
+        problems = [*report.problems, *(one for look in looks for one in look.problems)]
+        problems += [one for told in ended for one in told.problems]
+        if problems:
+            raise ApplicationError("; ".join(problems), type="EnvironmentFailed")
         return UpkeepSummary(
             reclaimed=tuple(started),
             terminated=report.terminated,
-            discarded=report.discarded,
-            swept=report.swept,
+            discarded=sum(look.discarded for look in looks) + sum(told.discarded for told in ended),
+            swept=sum(look.swept for look in looks),
+            lost_hosts=hosts.lost,
         )
+
+
+def _options(tuning: Tuning) -> ActivityConfig:
+    return ActivityConfig(
+        start_to_close_timeout=timedelta(minutes=5),
+        heartbeat_timeout=timedelta(seconds=tuning.heartbeat_s),
+        schedule_to_close_timeout=timedelta(minutes=10),
+        retry_policy=RETRY,
+    )
+
+
+async def _look(host: str, order: UpkeepOrder) -> HostLook:
+    try:
+        return await _by_host(host, order.tuning, HostActivities.look, order)
+    except ActivityError as error:
+        return HostLook(seen=False, problems=(_silence(host, error),))
+
+
+async def _discard(host: str, unwanted: Sequence[Hosted], order: UpkeepOrder) -> Discarded:
+    if not unwanted:
+        return Discarded()
+    discard = Discard(sandboxes=tuple(one.record.ref for one in unwanted))
+    try:
+        return await _by_host(host, order.tuning, HostActivities.discard, discard)
+    except ActivityError as error:
+        return Discarded(problems=(_silence(host, error),))
+
+
+async def _by_host(
+    host: str, tuning: Tuning, step: Callable[[Any, ParamT], Awaitable[ResultT]], request: ParamT
+) -> ResultT:
+    """A pass does not wait for a host: the next one finds what this one has missed."""
+    queue = host_queue(workflow.info().task_queue, host)
+    return await workflow.execute_activity_method(
+        step, request, **on_queue(_options(tuning), queue, tuning.start_s)
+    )
+
+
+def _silence(host: str, error: ActivityError) -> str:
+    why = "does not take up work" if was_not_taken_up(error) else str(error.cause)
+    return f"the host {host}: {why}"
 
 
 async def _start_reclaim(abandoned: Abandoned) -> bool:
@@ -77,5 +145,5 @@ class ReclaimWorkflow:
             abandoned.tuning,
             settle=False,
             timings={},
-            sandbox=abandoned.sandbox,
+            place=abandoned.place,
         )

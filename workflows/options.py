@@ -30,6 +30,15 @@ def step_options(tuning: Tuning) -> ActivityConfig:
     )
 
 
+def on_queue(options: ActivityConfig, queue: str, start_s: float | None = None) -> ActivityConfig:
+    """The options on another queue than the workflow's, to be taken up there within ``start_s``."""
+    placed = options.copy()
+    placed["task_queue"] = queue
+    if start_s is not None:
+        placed["schedule_to_start_timeout"] = timedelta(seconds=start_s)
+    return placed
+
+
 def slice_options(request: SliceRequest, tuning: Tuning) -> ActivityConfig:
     """Options of one slice: the wall budget bounds it, an outage does not end it.
 

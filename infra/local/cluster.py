@@ -10,11 +10,15 @@ from tiltyard.errors import StackFailed
 
 
 def cluster_id(home: Path) -> str:
-    """The name of the data folder's cluster; made when it is first asked for, then the same for everybody.
+    """The name of the data folder's cluster. Raises ``StackFailed`` when what is kept is no name."""
+    return kept_name(StackPaths(home).cluster)
+
+
+def kept_name(file: Path) -> str:
+    """The name in the file; made when it is first asked for, then the same for everybody.
 
     Raises ``StackFailed`` when what is kept is no name.
     """
-    file = StackPaths(home).cluster
     if not file.exists():
         _make(file)
     kept = file.read_bytes().decode(errors="replace").strip()

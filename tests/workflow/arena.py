@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import WorkflowIDReusePolicy
-from temporalio.worker import Worker
 
 from schemas.base import JsonObject
 from schemas.contract import ExpectedChange, Outcome, StateContract
@@ -35,7 +34,7 @@ from tiltyard.testing.tally_world import TALLY
 from tiltyard.trace import unpack
 from tiltyard.worlds.engine import Engine
 from tiltyard.worlds.kit import WorldKind
-from workers.assembly import WORKFLOWS, Parts, activities_of, worker_of
+from workers.assembly import WORKFLOWS, Parts, at_work
 from workers.chains import TemporalChains
 from workers.ground import Ground, new_episode_id
 from workers.settings import Settings
@@ -104,8 +103,10 @@ class Arena:
     def ground(self) -> Ground:
         return Ground(self.client, self.records, self.objects, self.settings)
 
-    def worker(self, workflows: tuple[type, ...] = WORKFLOWS, parts: Parts | None = None) -> Worker:
-        return worker_of(self.client, activities_of(parts or self.parts, self.settings), self.queue, workflows)
+    def worker(
+        self, workflows: tuple[type, ...] = WORKFLOWS, parts: Parts | None = None
+    ) -> AbstractAsyncContextManager[None]:
+        return at_work(self.client, parts or self.parts, self.settings, workflows=workflows)
 
     async def plan(self, task: Task, policy: str, seed: int = 0) -> EpisodeSpec:
         spec = EpisodeSpec(

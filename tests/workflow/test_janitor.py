@@ -12,7 +12,7 @@ from temporalio.exceptions import TimeoutError as WorkflowTimeout
 from schemas.episode import End, Validity
 from schemas.sandbox import SandboxOrder
 from schemas.slice import Ending
-from schemas.upkeep import Abandoned, UpkeepOrder, UpkeepReport, UpkeepSummary
+from schemas.upkeep import Abandoned, InspectOrder, UpkeepOrder, UpkeepReport, UpkeepSummary
 from tests.workflow.arena import (
     QUICK,
     Arena,
@@ -148,7 +148,7 @@ async def test_a_trial_that_starts_while_the_janitor_looks_is_not_called_missing
         await (await place.start(spec)).result()
 
         @activity.defn(name="inspect")
-        async def stale(order: UpkeepOrder) -> UpkeepReport:
+        async def stale(order: InspectOrder) -> UpkeepReport:
             return late
 
         others = [one for one in activities_of(place.parts, place.settings) if one.__name__ != "inspect"]

@@ -5,13 +5,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from schemas.episode import End
 from schemas.evidence import Evidence, Reading, SandboxEvidence
 from schemas.journal import TurnRecord
-from schemas.sandbox import SandboxDrain, SandboxRef
+from schemas.sandbox import SandboxDrain, SandboxFacts, SandboxRef
 from schemas.slice import CloseReport, CloseRequest, Ending
 from schemas.task import WAIT, Task
 from schemas.world import TOO_MANY_JOBS, DeliveryRequest, DrainReport, Facts
 from tiltyard.episode.collecting import SandboxCloser, without_files
 from tiltyard.episode.delivery import Reconciler, delivery_id
 from tiltyard.episode.gateway import Clocks, Gateway
+from tiltyard.episode.giving_up import said_earlier
 from tiltyard.episode.progress import Progress
 from tiltyard.errors import Fenced, NotSettled, SandboxLost, SandboxOutOfMemory
 from tiltyard.ports import Ended, Journal, Objects, Policies, World
@@ -75,12 +76,17 @@ class Closer:
         """How the episode ended, the sandbox's evidence, and what its drain ended."""
         if request.sandbox is None or task.sandbox is None:
             return request.ending, None, None
+        earlier = await said_earlier(self._objects, request.earlier)
+        if request.given_up:
+            closed = await self._sandboxes.given_up(task.sandbox, turns, earlier)
+            return request.ending, closed, closed.facts.drain
         try:
             closed = await self._sandboxes.close(request.sandbox, task.sandbox, turns, request.settle)
         except SandboxLost as error:
             ending, left = await self._lost(request.sandbox, request.ending, task, turns, error)
-            return ending, left, await self._sandboxes.drained(request.sandbox)
-        return request.ending, closed, closed.facts.drain
+            left = without_files(request.sandbox) if left is None and earlier else left
+            return ending, _after(earlier, left), await self._sandboxes.drained(request.sandbox)
+        return request.ending, _after(earlier, closed), closed.facts.drain
 
     async def _lost(
         self, sandbox: SandboxRef, ending: Ending, task: Task, turns: Sequence[TurnRecord], error: SandboxLost
@@ -123,6 +129,11 @@ class Closer:
             return  # an earlier attempt has sealed: it had settled before
         if reply.shown.status != "ok" and reply.shown.code != TOO_MANY_JOBS:
             raise NotSettled(f"the wait before the seal was refused: {reply.shown.code}: {reply.shown.message}")
+
+
+def _after(earlier: tuple[SandboxFacts, ...], sandbox: SandboxEvidence | None) -> SandboxEvidence | None:
+    """The evidence with what incarnations before it have said."""
+    return sandbox.model_copy(update={"earlier": earlier}) if sandbox is not None else None
 
 
 def _whole_drain(world: DrainReport, policy: Ended, drain: SandboxDrain | None) -> DrainReport:

@@ -53,11 +53,21 @@ class SandboxCloser:
         plan = task.sandbox
         if plan is None or plan.on_loss != "restore" or plan.settle_s or has_unsaved(task, turns):
             return None
-        if name := checkpoint_of(turns):
-            files = await look_up(self._objects, name)
-        else:
-            name, files = await keep(self._objects, start_of(plan), start_of(plan))
+        name, files = await self._last_kept(plan, turns)
         return _evidence(plan, name, files, _unknown(sandbox)).model_copy(update={"lost": True})
+
+    async def given_up(
+        self, plan: SandboxPlan, turns: Sequence[TurnRecord], said: Sequence[SandboxFacts]
+    ) -> SandboxEvidence:
+        """What an episode is judged by that ends while its sandbox is given up: the files that were kept of it.
+        ``said`` is by each that was given up, the last one at the end."""
+        name, files = await self._last_kept(plan, turns)
+        return _evidence(plan, name, files, said[-1]).model_copy(update={"earlier": tuple(said[:-1])})
+
+    async def _last_kept(self, plan: SandboxPlan, turns: Sequence[TurnRecord]) -> tuple[str, Manifest]:
+        if name := checkpoint_of(turns):
+            return name, await look_up(self._objects, name)
+        return await keep(self._objects, start_of(plan), start_of(plan))
 
 
 def _evidence(plan: SandboxPlan, name: str, kept: Manifest, facts: SandboxFacts) -> SandboxEvidence:

@@ -10,7 +10,13 @@ from schemas.start import Provisioned, ProvisionOrder
 from schemas.task import Task
 from schemas.world import Owner
 from tiltyard.episode.delivery import Reconciler
-from tiltyard.errors import BadInput, EnvironmentFailed, ObjectsUnreachable, SandboxUnavailable
+from tiltyard.errors import (
+    BadInput,
+    EnvironmentFailed,
+    ObjectsUnreachable,
+    SandboxLost,
+    SandboxUnavailable,
+)
 from tiltyard.ports import Journal, Objects, Sandboxes
 from tiltyard.sandbox.files import start_of
 from tiltyard.sandbox.keeping import EMPTY, fetch, keep, known_to, look_up
@@ -40,7 +46,8 @@ class Sandboxing:
     async def provision(self, order: ProvisionOrder, workflow_id: str) -> Provisioned:
         """The asked-for incarnation, with the task's files or those of the last checkpoint; again: the same one.
 
-        Raises ``SandboxUnavailable`` where the machine cannot make one, and for a driver that the task refuses.
+        Raises ``SandboxUnavailable`` where the machine cannot make one, and for a driver that the task refuses;
+        ``SandboxLost`` for an incarnation that is gone, of which nothing is left then.
         """
         spec = order.spec
         task = await self._load_task(spec.task_digest)
@@ -67,7 +74,11 @@ class Sandboxing:
             environment=task.sandbox.environment,
             limits=task.sandbox.limits,
         )
-        ref = await self._reconciler.until_reply(lambda: self._sandboxes.provision(wanted))
+        try:
+            ref = await self._reconciler.until_reply(lambda: self._sandboxes.provision(wanted))
+        except SandboxLost:  # the next one may be made on another host, and this one must not hold its slot here
+            await self.release(SandboxRef(driver=wanted.driver, name=wanted.name, incarnation=wanted.incarnation))
+            raise
         return Provisioned(sandbox=ref, from_turn=from_turn)
 
     async def release(self, sandbox: SandboxRef) -> None:

@@ -16,6 +16,7 @@ from tiltyard.episode.gateway import Place
 from tiltyard.episode.progress import Progress
 from tiltyard.episode.sandboxing import checkpoint_of, has_unsaved
 from tiltyard.errors import SandboxLost, SandboxOutOfMemory
+from tiltyard.sandbox.tools import is_command
 
 MEMORY_LOSSES = 3
 """Sandboxes of one episode that may be lost for want of memory and made anew."""
@@ -61,12 +62,12 @@ class SliceState:
     def wall_left_s(self) -> float:
         return self.request.wall_left_s - self.used_s
 
-
     @property
     def command_left_s(self) -> float:
         """What a command may take: the last turn is kept for the policy to be told, and once it is told it may
         use that too."""
         return self.wall_left_s - (0 if self.noticed else _last_turn_s(self.task))
+
 
 def begun(request: SliceRequest, writer: Writer, task: Task, turns: Sequence[TurnRecord]) -> SliceState:
     """A slice over what the journal holds; only its newest turn can be open."""
@@ -91,7 +92,7 @@ def ending_of(now: SliceState) -> Ending | None:
     A policy that has not been told of a lost sandbox has ended nothing: what it gave up or submitted is gone.
     """
     exhausted = now.progress.exhausted()
-    if (loss := untold(now)) is not None:
+    if (loss := untold(now)) is not None and not loss.given_up:
         end = End.BUDGET_EXHAUSTED if loss.out_of_memory else End.ENVIRONMENT_ERROR
         return Ending.of(end, "the sandbox was lost, and no turn is left") if exhausted or now.noticed else None
     last = now.progress.last
@@ -118,14 +119,19 @@ def notice(now: SliceState) -> str:
 
 
 def untold(now: SliceState) -> Restored | None:
-    """The loss of a sandbox since which the policy has not been asked, if there is one."""
+    """The new sandbox since which the policy has not been asked, if there is one."""
     restored = now.request.restored
     return restored if restored is not None and now.turns <= restored.turns else None
 
 
 def told_of_loss(restored: Restored) -> str:
-    """What the policy is told of a sandbox that was lost."""
+    """What the policy is told of a sandbox that was lost, or given up."""
     files = "before the first turn" if restored.from_turn is None else f"after turn {restored.from_turn}"
+    if restored.given_up:
+        return (
+            f"During the wait the sandbox was put away, and the processes in it have ended. It has been made anew: "
+            f"its files are as they were {files}."
+        )
     why = " for want of memory" if restored.out_of_memory else ""
     return (
         f"The sandbox was lost{why} with its processes and has been made anew: its files are as they were "
@@ -138,9 +144,9 @@ def lost(now: SliceState, error: SandboxLost) -> SliceReport:
 
     One that is lost for want of memory is lost by what the policy ran in it: that is no error of the environment.
     """
-    plan, sandbox = now.task.sandbox, now.request.sandbox
+    plan = now.task.sandbox
     starved = isinstance(error, SandboxOutOfMemory)
-    again = sandbox is not None and sandbox.incarnation > MEMORY_LOSSES
+    again = now.request.losses >= MEMORY_LOSSES
     if plan is None or plan.on_loss == "environment_error" or (starved and again):
         return ended(now, Ending.of(End.POLICY_ERROR if starved else End.ENVIRONMENT_ERROR, str(error)))
     opened = now.open.turn if now.open is not None else None
@@ -161,9 +167,28 @@ def ended(now: SliceState, ending: Ending) -> SliceReport:
     return report_of(now, "end", ending=ending)
 
 
-def report_of(now: SliceState, reason: str, **what: object) -> SliceReport:
-    told = {"turns": now.turns, "reason": reason, "noticed": now.noticed, "used_s": round(now.used_s, 3)}
+def report_of(now: SliceState, reason: str, waiting_for: CallRef | None = None, **what: object) -> SliceReport:
+    told = {
+        "turns": now.turns,
+        "reason": reason,
+        "noticed": now.noticed,
+        "used_s": round(now.used_s, 3),
+        "waiting_for": waiting_for,
+        "may_give_up": may_give_up(now, waiting_for),
+    }
     return SliceReport.model_validate({**told, **what})
+
+
+def may_give_up(now: SliceState, waiting_for: CallRef | None) -> bool:
+    """Whether the sandbox may be given up in a wait: as the task says, and nothing that the open turn has done must
+    be known to it alone."""
+    plan = now.task.sandbox
+    sent = now.open.decision.calls[: waiting_for.call] if now.open and waiting_for else ()
+    return (
+        plan is not None
+        and plan.while_waiting == "give_up"
+        and not any(is_command(now.task, call.tool) for call in sent)
+    )
 
 
 def answer_to(now: SliceState, question: str) -> Observation | None:

@@ -78,6 +78,8 @@ class SliceRunner:
         turns = await self._journal.read(spec.episode_id, request.lease.generation)
         now = begun(request, writer, task, turns)
         try:
+            if request.sandbox_lost:
+                raise SandboxLost("its host is lost")
             report = await self._turns(now)
             await self._checkpoint(now)
         except SandboxLost as error:

@@ -1,0 +1,115 @@
+"""Hosts of sandboxes: which are lost, and what each of them has that nobody wants any more."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+from temporalio import activity
+
+from activities.attempt import attempt
+from activities.upkeep import kept
+from schemas.host import HostCheck, HostRecord, Hosts
+from schemas.sandbox import SandboxRecord, SandboxRef
+from schemas.upkeep import Discard, Discarded, Hosted, HostLook, UpkeepOrder
+from tiltyard.episode.delivery import Reconciler
+from tiltyard.ports import Chains, ChainState, Records, Sandboxes
+
+FORGOTTEN_S = 86_400.0
+"""A host that has been silent for so long is nobody's concern any more."""
+
+
+class HostActivities:
+    """``host`` is the one that this worker serves. ``watched_s`` says for how many seconds it has been there to
+    hear of others. Sandboxes of another cluster or namespace are not ours to judge."""
+
+    def __init__(
+        self,
+        host: str,
+        watched_s: Callable[[], float],
+        sandboxes: Sandboxes,
+        reconciler: Reconciler,
+        records: Records,
+        chains: Chains,
+        cluster: str,
+        temporal_namespace: str,
+    ) -> None:
+        self._host, self._watched_s = host, watched_s
+        self._sandboxes = sandboxes
+        self._reconciler = reconciler
+        self._records = records
+        self._chains = chains
+        self._place = (cluster, temporal_namespace)
+
+    @activity.defn
+    async def is_lost(self, check: HostCheck) -> bool:
+        """Whether a host is lost; one that was never heard of is, too."""
+        async with attempt():
+            known = {one.host: one for one in await self._records.hosts(activity.info().task_queue)}
+            return self._lost(known.get(check.host), check.outage_s)
+
+    @activity.defn
+    async def hosts(self, check: HostCheck) -> Hosts:
+        """All hosts that have been heard of lately; of ``check`` only the time counts."""
+        async with attempt():
+            known = [
+                one for one in await self._records.hosts(activity.info().task_queue) if one.silent_s < FORGOTTEN_S
+            ]
+            lost = {one.host for one in known if self._lost(one, check.outage_s)}
+            return Hosts(there=tuple(one.host for one in known if one.host not in lost), lost=tuple(sorted(lost)))
+
+    def _lost(self, record: HostRecord | None, outage_s: float) -> bool:
+        """When all were down, each has its time to come back from the moment that one is there again."""
+        silent_s = math.inf if record is None else record.silent_s
+        return min(silent_s, self._watched_s()) > outage_s
+
+    @activity.defn
+    async def look(self, order: UpkeepOrder) -> HostLook:
+        """What this host has of workflows that are closed or gone. What a living one does not know, because it went
+        on with another sandbox, is discarded; so is what belongs to no sandbox."""
+        async with attempt():
+            problems: list[str] = []
+            found = await kept(problems, self._reconciler.until_reply(self._sandboxes.sandboxes))
+            unowned, discarded = [], 0
+            for one in found or ():
+                if (one.owner.cluster, one.owner.temporal_namespace) != self._place:
+                    continue
+                chain = await self._chains.describe(one.owner)
+                if chain.state is not ChainState.RUNNING or chain.failed_attempts >= order.stuck_attempts:
+                    unowned.append(Hosted(host=self._host, record=one))
+                elif await self._is_stale(one):
+                    discarded += await self._release(one.ref, problems)
+            swept = await kept(problems, self._reconciler.until_reply(self._sandboxes.sweep))
+            return HostLook(
+                seen=found is not None,
+                unowned=tuple(unowned),
+                discarded=discarded,
+                swept=swept or 0,
+                problems=tuple(problems),
+            )
+
+    async def _is_stale(self, one: SandboxRecord) -> bool:
+        """Whether its episode goes on without it: on another host, or with none while it waits.
+
+        It was seen here before the episode is asked, so it is none that was made since. Those of an examination are
+        the grading workflow's."""
+        if one.ref.name != one.episode_id:
+            return False
+        holding = await self._chains.holding(one.owner)
+        if holding is None or holding.changing:
+            return False
+        place = holding.place
+        return place.state == "given_up" or (place.sandbox, place.host) != (one.ref, self._host)
+
+    @activity.defn
+    async def discard(self, order: Discard) -> Discarded:
+        """End these sandboxes of this host. One of which something was left is tried again by the next pass."""
+        async with attempt():
+            problems: list[str] = []
+            ended = [await self._release(sandbox, problems) for sandbox in order.sandboxes]
+            return Discarded(discarded=sum(ended), problems=tuple(problems))
+
+    async def _release(self, sandbox: SandboxRef, problems: list[str]) -> bool:
+        """Whether it was done."""
+        before = len(problems)
+        await kept(problems, self._reconciler.until_reply(partial(self._sandboxes.release, sandbox)))
+        return len(problems) == before

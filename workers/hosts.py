@@ -1,0 +1,44 @@
+"""A host says that it is there, for as long as its sandboxes can be asked for."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from schemas.host import HostBeat
+from tiltyard.errors import EnvironmentFailed
+from tiltyard.ports import Records, Sandboxes
+from workers.settings import Settings
+
+log = logging.getLogger(__name__)
+
+BEATS_PER_OUTAGE = 24
+"""Signs of life within the time after which a host that gives none is lost."""
+
+
+@asynccontextmanager
+async def beating(records: Records, sandboxes: Sandboxes, settings: Settings) -> AsyncIterator[None]:
+    """Beat once before the body, and on while it runs."""
+    await _beat(records, sandboxes, settings)
+    task = asyncio.create_task(_go_on(records, sandboxes, settings))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _go_on(records: Records, sandboxes: Sandboxes, settings: Settings) -> None:
+    while True:
+        await asyncio.sleep(settings.tuning.outage_s / BEATS_PER_OUTAGE)
+        await _beat(records, sandboxes, settings)
+
+
+async def _beat(records: Records, sandboxes: Sandboxes, settings: Settings) -> None:
+    """A host whose sandboxes do not answer is as good as silent, and so is one that cannot be recorded."""
+    try:
+        capacity = await sandboxes.capacity()
+        await records.beat(HostBeat(host=settings.host, task_queue=settings.task_queue, capacity=capacity))
+    except EnvironmentFailed as error:
+        log.warning("the host %s gives no sign of life: %s", settings.host, error)

@@ -1,0 +1,61 @@
+"""Work on the queue of a host, which may be slow or lost. Nothing waits for it for ever, and nothing is guessed."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, TimeoutError, TimeoutType
+from temporalio.workflow import ActivityConfig, ActivityHandle
+
+from activities.hosting import HostActivities
+from schemas.host import HostCheck, host_queue
+from schemas.start import Tuning
+from workflows.options import on_queue, step_options
+
+ParamT = TypeVar("ParamT")
+ResultT = TypeVar("ResultT")
+
+
+class HostLost(Exception):
+    """The host has been silent for too long: what is on its queue will not be done."""
+
+
+async def on_host(
+    host: str, tuning: Tuning, options: ActivityConfig, begin: Callable[[ActivityConfig], ActivityHandle[ResultT]]
+) -> ResultT:
+    """What the activity gives that ``begin`` schedules with the options, on the queue of the host.
+
+    That it is not taken up in time is only a reason to look: a host that is there is given it again. Raises
+    ``HostLost``, and ``ActivityError`` with what the activity raises.
+    """
+    placed = on_queue(options, host_queue(workflow.info().task_queue, host), tuning.start_s)
+    while True:
+        try:
+            return await begin(placed)
+        except ActivityError as error:
+            if not was_not_taken_up(error):
+                raise
+        if await _is_lost(host, tuning):
+            raise HostLost(f"the host {host} is lost")
+
+
+async def step_on_host(
+    host: str, tuning: Tuning, step: Callable[[Any, ParamT], Awaitable[ResultT]], request: ParamT
+) -> ResultT:
+    """A step around the turns, on the host. Raises as ``on_host`` does."""
+    return await on_host(
+        host,
+        tuning,
+        step_options(tuning),
+        lambda placed: workflow.start_activity_method(step, request, **placed),
+    )
+
+
+def was_not_taken_up(error: ActivityError) -> bool:
+    """Whether no worker has begun it in time."""
+    return isinstance(error.cause, TimeoutError) and error.cause.type is TimeoutType.SCHEDULE_TO_START
+
+
+async def _is_lost(host: str, tuning: Tuning) -> bool:
+    check = HostCheck(host=host, outage_s=tuning.outage_s)
+    return await workflow.execute_activity_method(HostActivities.is_lost, check, **step_options(tuning))

@@ -1,0 +1,126 @@
+"""The sandbox of one episode, as its workflow sees it: ordered, made anew when it was lost, given up in a wait."""
+
+from contextlib import suppress
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError
+
+from activities.leasing import LeaseActivities
+from schemas.host import sandboxes_queue
+from schemas.slice import GiveUpRequest, LeaseRef, ReleaseRequest, Restored, SliceReport
+from schemas.start import EpisodeStart, Provisioned, ProvisionOrder, SandboxPlace
+from workflows.hosts import HostLost, step_on_host
+from workflows.options import on_queue, step_options
+
+MAX_LOSSES = 10
+"""Sandboxes of one episode that may be lost and made anew: past it the host, not the episode, is what is tried."""
+
+
+class EpisodeSandbox:
+    """``place`` is all that is known of it. ``changing`` while one is being made or given up."""
+
+    def __init__(self, start: EpisodeStart) -> None:
+        self._spec, self._tuning = start.spec, start.tuning
+        self.place = start.carried.place if start.carried else SandboxPlace()
+        self.changing = False
+
+    async def make(self) -> None:
+        """The first one, on any host that has room."""
+        await self._provision()
+
+    async def replace(self, lease: LeaseRef, lost: SliceReport) -> None:
+        """One in the place of one that was lost, with the files of its last checkpoint.
+
+        It takes over the slot of the lost one, so it is ordered of the same host, if that is there.
+        """
+        self._now(losses=self.place.losses + 1)
+        made = await self._provision(lease.generation, self.place.host)
+        restored = Restored(
+            from_turn=made.from_turn,
+            open_turn=lost.open_turn,
+            turns=lost.turns,
+            out_of_memory=lost.out_of_memory,
+        )
+        self._now(restored=restored)
+
+    async def bring_back(self, lease: LeaseRef) -> None:
+        """One in the place of one that was given up, on any host that has room."""
+        await self._provision(lease.generation)
+
+    async def give_up(self, lease: LeaseRef, slice_no: int) -> None:
+        """End it and keep its files, for others to have its slot. One of which that cannot be done is lost, and the
+        next slice deals with it."""
+        assert self.place.sandbox is not None
+        request = GiveUpRequest(
+            spec=self._spec,
+            lease=lease,
+            sandbox=self.place.sandbox,
+            run_id=workflow.info().run_id,
+            slice_no=slice_no,
+            earlier=self.place.earlier,
+        )
+        self.changing = True
+        try:
+            given_up = await step_on_host(self.place.host, self._tuning, LeaseActivities.give_up, request)
+            told = Restored(from_turn=given_up.from_turn, turns=given_up.turns, given_up=True)
+            self._now(state="given_up", earlier=given_up.earlier, restored=self.place.restored or told)
+            await self._release()
+        except HostLost:
+            self.lose()
+        except ActivityError:
+            self._now(state="lost")
+        finally:
+            self.changing = False
+
+    def lose(self) -> None:
+        """It is lost with its host."""
+        self._now(state="lost", host="")
+
+    def told(self) -> None:
+        """The policy has been asked since it was made, and so has heard of it."""
+        self._now(restored=None)
+
+    async def _provision(self, generation: int = 0, where: str = "") -> Provisioned:
+        """The next incarnation. One that is gone before we hear of it has run nothing: another comes after it."""
+        self.changing = True
+        try:
+            incarnation = self.place.sandbox.incarnation if self.place.sandbox else 0
+            for most in range(incarnation + 1, incarnation + MAX_LOSSES + 2):
+                try:
+                    return await self._ordered(most, generation, where)
+                except HostLost:
+                    where = ""
+                except ActivityError as error:
+                    if not _is_gone(error) or most > incarnation + MAX_LOSSES:
+                        raise
+            raise AssertionError("the last one is made, or fails")
+        finally:
+            self.changing = False
+
+    async def _ordered(self, incarnation: int, generation: int, where: str) -> Provisioned:
+        order = ProvisionOrder(
+            spec=self._spec,
+            first_run_id=workflow.info().first_execution_run_id,
+            incarnation=incarnation,
+            generation=generation,
+        )
+        if where:
+            made = await step_on_host(where, self._tuning, LeaseActivities.provision, order)
+        else:
+            anywhere = on_queue(step_options(self._tuning), sandboxes_queue(workflow.info().task_queue))
+            made = await workflow.execute_activity_method(LeaseActivities.provision, order, **anywhere)
+        self._now(sandbox=made.sandbox, host=made.host, state="there")
+        return made
+
+    async def _release(self) -> None:
+        """What cannot be released now, the janitor finds: the episode goes on without it."""
+        release = ReleaseRequest(sandbox=self.place.sandbox)
+        with suppress(HostLost, ActivityError):
+            await step_on_host(self.place.host, self._tuning, LeaseActivities.release, release)
+
+    def _now(self, **changes: object) -> None:
+        self.place = self.place.model_copy(update=changes)
+
+
+def _is_gone(error: ActivityError) -> bool:
+    return isinstance(error.cause, ApplicationError) and error.cause.type == "SandboxLost"
