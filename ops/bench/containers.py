@@ -1,13 +1,11 @@
-"""Docker's sandboxes all the way from a worker, against the bare engine in the same run."""
+"""Docker's sandboxes against the bare engine in the same run: made, taken from those that wait, used, reset."""
 
-import itertools
 import shutil
 import subprocess
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, closing
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import docker
@@ -15,110 +13,99 @@ import psutil
 from docker.models.containers import Container
 
 from infra.local.stack import Say
-from infra.sandboxes import records
-from infra.sandboxes.client import HostClient
 from infra.sandboxes.docker.engine import connected
+from infra.sandboxes.docker.images import Images
+from infra.sandboxes.docker.launcher import DockerLauncher
 from infra.sandboxes.docker.places import LABEL
-from infra.sandboxes.records import folder_of
 from ops.bench.figures import Figure, Measure, Target, interleaved, timed, timed_call
-from ops.bench.stack import stack
-from schemas.sandbox import ExecRequest, SandboxOrder, SandboxRef
-from schemas.world import Owner
+from ops.bench.yards import Yard, yard
+from schemas.sandbox import BASE_IMAGE, SandboxRef
 from tiltyard.errors import EnvironmentFailed
-from tiltyard.ports import Sandboxes
 
 MADE, CALLED = 30, 200
 """How often a container is made, and a command run."""
 
-IDLE = 3
-"""Sandboxes whose memory is looked at."""
+WARM, IDLE = 4, 3
+"""How many containers may wait, and of how many the memory is looked at."""
 
-WITHIN_S = 60.0
 MIB = 2**20
 TRUE = "/bin/true"
 
 OURS: dict[str, Any] = {"Cmd": ["/usr/bin/sleep", "3600"], "Labels": {LABEL: "bench"}}
 """Of every bare container: no supervisor, and no label by which it could be taken for a sandbox that was left."""
 
+USE = "cd /work; for place in /work /tmp /dev/shm; do seq 20000 > $place/file; done; sleep 3600 & echo left"
+"""What a sandbox is used for before it is reset: files in every place, and a process that does not end."""
+
 NOT_HERE = "there is no `docker` program to compare with"
 
-EXEC = Target(most=0.1, judged_from=CALLED)
+ACQUIRE = Target(most=0.15, judged_from=MADE)
+RESET = Target(most=0.2, judged_from=MADE)
 CREATE = Target(most=1.3, judged_from=MADE)
+EXEC = Target(most=0.1, judged_from=CALLED)
 
 
 async def measure(most: int, say: Say) -> list[Figure]:
-    """Making sandboxes, running commands in one, and what an idle one has in memory."""
-    async with stack(say) as ours, HostClient(ours.settings.sandboxes_socket) as host:
-        why_not = await ours.unavailable("docker") or ("" if shutil.which("docker") else NOT_HERE)
-        if why_not:
+    """All of it, with an image that is built for it."""
+    with TemporaryDirectory(prefix="tiltyard-bench-") as place, closing(connected()) as engine:
+        folder, images = Path(place), Path(place) / "images"
+        offer = DockerLauncher(engine, Images(engine, images), folder).offer()
+        if not offer.available or not shutil.which("docker"):
+            why_not = f"{offer.problem}; {offer.fix}" if not offer.available else NOT_HERE
             return [Figure(what="sandboxes of Docker's", skipped=why_not)]
-        say("making the first sandbox: its image is built")
-        with closing(connected()) as engine:
-            return await measured(Yard(host, ours.settings.sandboxes, engine), most)
+        Images(engine, images, say).get(BASE_IMAGE)
+        return await measured(folder, images, most)
 
 
-async def measured(yard: "Yard", most: int) -> list[Figure]:
-    """All figures of a yard."""
-    async with yard.sandbox() as model:
-        made = await _made(yard, model, min(MADE, most))
-        called = await _called(yard, model, min(CALLED, most))
-    return [*made, *called, await _memory(yard)]
+async def measured(folder: Path, images: Path, most: int) -> list[Figure]:
+    """The figures, with hosts in ``folder`` and an image that ``images`` knows."""
+    async with (
+        yard(folder / "cold", images, "fresh", 0) as cold,
+        yard(folder / "warm", images, "reset", WARM) as warm,
+        cold.sandbox() as model,
+    ):
+        made = await _made(cold, warm, model, min(MADE, most))
+        called = await _called(cold, model, min(CALLED, most))
+        return [*made, *called, await _memory(cold)]
 
 
-@dataclass
-class Yard:
-    """A host of Docker's sandboxes with its folder, and the engine beside it."""
-
-    host: Sandboxes
-    folder: Path
-    engine: docker.DockerClient
-    numbers: "itertools.count[int]" = field(default_factory=itertools.count)
-
-    def order(self) -> SandboxOrder:
-        """An order of a sandbox that nobody has asked for yet."""
-        name = f"bench-{next(self.numbers)}"
-        owner = Owner(cluster="bench", temporal_namespace="default", workflow_id=name, first_run_id=name)
-        return SandboxOrder(driver="docker", name=name, incarnation=1, owner=owner, episode_id=name)
-
-    @asynccontextmanager
-    async def sandbox(self) -> AsyncIterator[SandboxRef]:
-        """One that is released afterwards."""
-        box = await self.host.provision(self.order())
-        try:
-            yield box
-        finally:
-            await self.host.release(box)
-
-    def container(self, box: SandboxRef) -> dict[str, Any]:
-        """What the engine says of a sandbox's container."""
-        kept = dict(records.found(self.folder))[folder_of(self.folder, box)]
-        if kept is None:
-            raise EnvironmentFailed(f"the benchmark's sandbox {box.name} has no record")
-        about: dict[str, Any] = self.engine.api.inspect_container(str(kept.identity["container"]))
-        return about
-
-
-async def _made(yard: Yard, model: SandboxRef, rounds: int) -> list[Figure]:
+async def _made(cold: Yard, warm: Yard, model: SandboxRef, rounds: int) -> list[Figure]:
     """The bare engine gets the very options of the driver's container, and something small to run."""
-    about = yard.container(model)
+    about = cold.container(model)
     image, plain = about["Image"], {"Image": about["Image"], **OURS}
     alike = {**about["Config"], "HostConfig": about["HostConfig"], **OURS}
+    acquired = _Acquired(warm)
     series = await interleaved(
         {
             "run": timed_call(lambda: _docker("run", "--rm", image, TRUE)),
-            "plain": _bare(yard.engine, plain),
-            "alike": _bare(yard.engine, alike),
-            "fresh": _provisioned(yard),
+            "plain": _bare(cold.engine, plain),
+            "alike": _bare(cold.engine, alike),
+            "fresh": _Acquired(cold).measure,
+            "warm": acquired.measure,
+            "reset": _reset(warm),
         },
         rounds,
     )
-    run = Figure.of(
-        "bare `docker run --rm IMAGE true`", series["run"], note=f"Docker {yard.engine.version()['Version']}"
-    )
-    plainly = Figure.of("bare create and start, no options", series["plain"])
-    same = Figure.of("bare create and start, the same options", series["alike"])
-    fresh = Figure.of("a fresh sandbox", series["fresh"])
-    return [run, plainly.over(run), same.over(run), fresh.over(same, CREATE)]
+    figures = {name: Figure.of(what, series[name]) for name, what in MAKING.items()}
+    run, alone = figures["run"], figures["alike"]
+    return [
+        run.model_copy(update={"note": f"Docker {cold.engine.version()['Version']}"}),
+        figures["plain"].over(run),
+        alone.over(run),
+        figures["fresh"].over(alone, CREATE),
+        figures["warm"].over(run, ACQUIRE).model_copy(update={"note": acquired.note}),
+        figures["reset"].over(run, RESET),
+    ]
+
+
+MAKING = {
+    "run": "bare `docker run --rm IMAGE true`",
+    "plain": "bare create and start, no options",
+    "alike": "bare create and start, the same options",
+    "fresh": "a fresh sandbox",
+    "warm": "a sandbox from those that wait",
+    "reset": "seal, drain and reset of a used one, with proof",
+}
 
 
 def _bare(engine: docker.DockerClient, config: dict[str, Any]) -> Measure:
@@ -136,42 +123,53 @@ def _bare(engine: docker.DockerClient, config: dict[str, Any]) -> Measure:
     return measure
 
 
-def _provisioned(yard: Yard) -> Measure:
-    """Provision a sandbox; its release is not counted."""
+class _Acquired:
+    """Measures a provision; the end of the sandbox is not counted."""
+
+    def __init__(self, place: Yard) -> None:
+        self._place = place
+        self._count = self._used = 0
+
+    async def measure(self) -> float:
+        began = time.perf_counter()
+        box = await self._place.provision()
+        took = time.perf_counter() - began
+        self._count += 1
+        self._used += self._place.identity(box)["served_before"] > 0
+        await self._place.close(box)
+        return took
+
+    @property
+    def note(self) -> str:
+        return f"{self._used} of {self._count} were sandboxes before"
+
+
+def _reset(warm: Yard) -> Measure:
+    """Measures the end of a sandbox that was used; what makes and uses it is not counted."""
 
     async def measure() -> float:
-        order, began = yard.order(), time.perf_counter()
-        box = await yard.host.provision(order)
-        took = time.perf_counter() - began
-        await yard.host.release(box)
-        return took
+        box = await warm.provision()
+        await warm.run(box, "/bin/sh", "-c", USE)
+        began = time.perf_counter()
+        await warm.close(box)
+        return time.perf_counter() - began
 
     return measure
 
 
-async def _called(yard: Yard, model: SandboxRef, rounds: int) -> list[Figure]:
-    container = yard.engine.containers.get(yard.container(model)["Id"])
+async def _called(cold: Yard, model: SandboxRef, rounds: int) -> list[Figure]:
+    container = cold.engine.containers.get(cold.container(model)["Id"])
     series = await interleaved(
         {
             "program": timed_call(lambda: _docker("exec", container.id or "", TRUE)),
             "library": timed_call(lambda: _exec_run(container)),
-            "ours": _command(yard, model),
+            "ours": timed(lambda: cold.run(model, TRUE)),
         },
         rounds,
     )
     bare = Figure.of(f"{TRUE} by `docker exec`", series["program"])
     library = Figure.of(f"{TRUE} by the library's `exec_run`", series["library"])
     return [bare, library.over(bare), Figure.of(f"{TRUE} in a sandbox", series["ours"]).over(bare, EXEC)]
-
-
-def _command(yard: Yard, box: SandboxRef) -> Measure:
-    async def run() -> None:
-        request = ExecRequest(op_id=f"true-{next(yard.numbers)}", argv=(TRUE,), timeout_s=WITHIN_S)
-        reply = await yard.host.call(box, request)
-        if reply.exec is None or reply.exec.exit_code != 0:
-            raise EnvironmentFailed(f"{TRUE} did not run: {reply.code} {reply.message}")
-
-    return timed(run)
 
 
 def _docker(*arguments: str) -> None:
@@ -183,11 +181,11 @@ def _exec_run(container: Container) -> None:
         raise EnvironmentFailed(f"{TRUE} did not run in a container")
 
 
-async def _memory(yard: Yard) -> Figure:
+async def _memory(cold: Yard) -> Figure:
     """Of idle sandboxes: the supervisor, and the engine's process that watches its container."""
     async with AsyncExitStack() as made:
-        boxes = [await made.enter_async_context(yard.sandbox()) for _ in range(IDLE)]
-        firsts = [psutil.Process(yard.container(box)["State"]["Pid"]) for box in boxes]
+        boxes = [await made.enter_async_context(cold.sandbox()) for _ in range(IDLE)]
+        firsts = [psutil.Process(cold.container(box)["State"]["Pid"]) for box in boxes]
         own = [first.memory_info().rss / MIB for first in firsts]
         engines = [_of_parent(first) / MIB for first in firsts]
     note = f"the supervisor {min(own):.1f} MiB, the engine's process for it {min(engines):.1f} MiB"
