@@ -23,7 +23,7 @@ from infra.sandboxes.passing import may_pass
 from infra.sandboxes.stage import Stage
 from infra.sandboxes.starting import StartFailed, begin, finish
 from infra.sandboxes.volumes import volumes_of
-from schemas.sandbox import DriverName, Enforced, SandboxOffer, SandboxOrder
+from schemas.sandbox import DriverName, Enforced, SandboxOffer, SandboxOrder, services_of
 from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
 
 
@@ -78,7 +78,8 @@ class BubblewrapLauncher:
             works = await asyncio.to_thread(self._require)
         in_thread = partial(asyncio.get_running_loop().run_in_executor, works.thread)
         try:
-            begun = await in_thread(begin, works.means.stage, works.means.groups, order.limits, folder)
+            means, names = works.means, services_of(order)
+            begun = await in_thread(begin, means.stage, means.groups, order.limits, folder, None, names)
             try:
                 return await asyncio.to_thread(finish, begun)
             finally:

@@ -20,13 +20,14 @@ LINKED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 class Room(NamedTuple):
     """What a sandbox sees: ``shown`` folders of the host read-only at (theirs, ours), ``hidden`` ones of those
-    empty, ``links`` as (target, name), and what it may write to."""
+    empty, ``links`` as (target, name), and what it may write to. ``texts`` are files that lie in descriptors."""
 
     shown: Sequence[tuple[Path, Path]]
     hidden: Sequence[Path]
     links: Sequence[tuple[str, str]]
     writable: Sequence[Volume]
     search_path: str
+    texts: Sequence[tuple[int, str]] = ()
 
 
 class Descriptors(NamedTuple):
@@ -83,6 +84,8 @@ def _isolation(descriptors: Descriptors) -> Iterator[str]:
 def _mounts(room: Room) -> Iterator[str]:
     for theirs, ours in room.shown:
         yield from ("--ro-bind", str(theirs), str(ours))
+    for descriptor, name in room.texts:
+        yield from ("--perms", "0444", "--ro-bind-data", str(descriptor), name)
     for path in room.hidden:
         yield from ("--size", "4096", "--tmpfs", str(path), "--remount-ro", str(path))
     for target, name in room.links:

@@ -23,6 +23,7 @@ from schemas.sandbox import (
     SandboxReply,
     SandboxRequest,
     Snapshot,
+    WorldAccess,
 )
 from tiltyard.errors import EnvironmentFailed, SandboxUnreachable
 
@@ -46,6 +47,9 @@ class HostClient:
     async def provision(self, order: SandboxOrder) -> SandboxRef:
         answer: SandboxRef = await self._ask("provision", order)
         return answer
+
+    async def connect(self, sandbox: SandboxRef, access: WorldAccess) -> None:
+        await self._ask("connect", sandbox, access)
 
     async def call(self, sandbox: SandboxRef, request: SandboxRequest) -> SandboxReply:
         answer: SandboxReply = await self._ask("call", sandbox, request)

@@ -16,6 +16,7 @@ from infra.sandboxes import bwrap, compiled, users
 from infra.sandboxes.bwrap import INSIDE_ID, Room
 from infra.sandboxes.interpreter import INSIDE, SHOWN, Interpreter
 from infra.sandboxes.mounts import make_readable, private_place, show
+from infra.sandboxes.names import hosts_file
 from infra.sandboxes.seccomp import Machine, assemble
 from schemas.base import sha256
 from schemas.sandbox import WORK
@@ -27,7 +28,7 @@ CODE = Path(__file__).resolve().parents[2]
 ETC: Mapping[str, str] = {
     "passwd": f"root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:{INSIDE_ID}:{INSIDE_ID}:agent:{WORK}:/bin/sh\n",
     "group": f"root:x:0:\nagent:x:{INSIDE_ID}:\n",
-    "hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
+    "hosts": hosts_file(),
     "hostname": "sandbox\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "resolv.conf": "",

@@ -9,7 +9,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from io import FileIO
 from pathlib import Path
@@ -53,11 +53,18 @@ class Begun(NamedTuple):
     unless_finished: ExitStack
 
 
+    serves: bool
 def begin(
-    stage: Stage, groups: ControlGroups, limits: SandboxLimits, folder: Path, command: Command | None = None
+    stage: Stage,
+    groups: ControlGroups,
+    limits: SandboxLimits,
+    folder: Path,
+    command: Command | None = None,
+    services: Sequence[str] = (),
 ) -> Begun:
     """Start bwrap with a supervisor, or another ``command``. Linux ends it with the thread that does this, which
-    must see what the stage is made of. Raises ``OSError``; nothing is left of it then."""
+    must see what the stage is made of. ``services`` are names that are found on the loopback interface, where
+    everybody in it can listen on any port then. Raises ``OSError``; nothing is left of it then."""
     with ExitStack() as undo, ExitStack() as ours, ExitStack() as undo_here:
         group = groups.make(limits)
         undo.callback(groups.abandon, group)
@@ -75,12 +82,14 @@ def begin(
         ours.callback(os.close, proc)
         own = Descriptors(tells.fileno(), waits.fileno(), refused.fileno())
         passed = (theirs.fileno(), journal.fileno(), proc)
-        room = stage.room._replace(writable=mounted.volumes if mounted else volumes_of(limits))
+        writable = mounted.volumes if mounted else volumes_of(limits)
+        room = stage.room._replace(writable=writable, texts=hosts)
+        hosts = [(ours.enter_context(_text_of(hosts_file(services))).fileno(), "/etc/hosts")] if services else []
         arguments = [*bwrap.arguments(room, own), *(command or _supervisor(stage))(*passed)]
-        program = _spawn(stage.program, user, folder, arguments, (*own, *passed))
+        program = _spawn(stage.program, user, folder, arguments, (*own, *passed, *(text for text, _ in hosts)))
         undo.callback(_end, program)
         undo_here.pop_all()
-        return Begun(program, control, told, waits, release, group, folder, mounted, undo.pop_all())
+        return Begun(program, control, told, waits, release, group, folder, mounted, bool(services), undo.pop_all())
 
 
 def finish(begun: Begun, within_s: float = START_S) -> BoxedSandbox:
@@ -94,6 +103,8 @@ def finish(begun: Begun, within_s: float = START_S) -> BoxedSandbox:
         begun.release.write(b"1")
         _await_taken(begun, within_s)
         sandbox = BoxedSandbox(begun.control, begun.folder, begun.program, first, begun.group)
+        if begun.serves:
+            open_low_ports(first)
         undo.pop_all()
     for pipe in (begun.told, begun.waits, begun.release):
         pipe.close()
@@ -114,6 +125,14 @@ def _spawn(
 ) -> "subprocess.Popen[bytes]":
     """Start bwrap, under a name that ``sweep`` finds it by."""
     with (folder / LAST_WORDS).open("wb") as words:
+def _text_of(text: str) -> FileIO:
+    """A file in memory, to be read from its beginning."""
+    file = FileIO(os.memfd_create("text"), "rb+")
+    file.write(text.encode())
+    file.seek(0)
+    return file
+
+
         return subprocess.Popen(
             [mark_of(folder), *arguments],
             executable=bwrap_program,

@@ -20,6 +20,7 @@ from schemas.sandbox import (
     SandboxReply,
     SandboxRequest,
     Snapshot,
+    WorldAccess,
 )
 from tiltyard.errors import BadInput, EnvironmentFailed, TiltyardError
 
@@ -35,6 +36,11 @@ class Provision(Model):
 class Call(Model):
     sandbox: SandboxRef
     request: SandboxRequest
+
+
+class Connect(Model):
+    sandbox: SandboxRef
+    access: WorldAccess
 
 
 class Copy(Model):
@@ -58,6 +64,7 @@ class Nothing(Model):
 METHODS: dict[str, tuple[type[Model], TypeAdapter[Any]]] = {
     "offer": (Offer, TypeAdapter(SandboxOffer)),
     "provision": (Provision, TypeAdapter(SandboxRef)),
+    "connect": (Connect, TypeAdapter(None)),
     "call": (Call, TypeAdapter(SandboxReply)),
     "snapshot": (Copy, TypeAdapter(Snapshot)),
     "settle": (Settle, TypeAdapter(bool)),

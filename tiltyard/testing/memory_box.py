@@ -18,6 +18,7 @@ from schemas.sandbox import (
     SandboxRef,
     SandboxReply,
     SandboxRequest,
+    WorldAccess,
     WriteRequest,
     WriteResult,
     request_digest,
@@ -73,6 +74,7 @@ class MemoryBox:
     state: Literal["live", "sealed", "lost"] = "live"
     operations: dict[str, Operation] = field(default_factory=dict)
     refused: int = 0
+    access: WorldAccess | None = None
     drained: SandboxDrain | None = None
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ from schemas.sandbox import (
     SandboxReply,
     SandboxRequest,
     Snapshot,
+    WorldAccess,
     request_digest,
 )
 from tiltyard.errors import DeliveryConflict, LateWrite, SandboxLost, SandboxUnavailable, SandboxUnreachable
@@ -95,6 +96,9 @@ class MemorySandboxes:
         self._boxes[order.name] = box
         self._highest[order.name] = order.incarnation
         return box
+
+    async def connect(self, sandbox: SandboxRef, access: WorldAccess) -> None:
+        self._live(sandbox).access = access
 
     async def call(self, sandbox: SandboxRef, request: SandboxRequest) -> SandboxReply:
         box = self._live(sandbox)

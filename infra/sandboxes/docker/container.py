@@ -26,8 +26,9 @@ TERMINALS = 64
 
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
-SYSCTLS = {"net.ipv4.tcp_max_tw_buckets": "0"}
-"""A closed connection would keep its port for a minute, and the next sandbox of the container could not have it."""
+SYSCTLS = {"net.ipv4.tcp_max_tw_buckets": "0", "net.ipv4.ip_unprivileged_port_start": "0"}
+"""A closed connection would keep its port for a minute, and the next sandbox of the container could not have it.
+And whoever is in it may listen on any port: worlds are reached at one that elsewhere takes a right."""
 
 
 def create(engine: docker.DockerClient, member: Member, labels: Mapping[str, str]) -> None:

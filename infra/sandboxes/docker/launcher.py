@@ -16,10 +16,10 @@ from infra.sandboxes.docker.engine import problem_of
 from infra.sandboxes.docker.images import Images
 from infra.sandboxes.docker.member import Kind, Member
 from infra.sandboxes.docker.pool import Keeper, Need, Pool
-from infra.sandboxes.docker.serving import ContainerSandbox, fill
+from infra.sandboxes.docker.serving import ContainerSandbox, fill, name_services
 from infra.sandboxes.docker.supervisors import Supervisors
 from infra.sandboxes.threads import in_thread
-from schemas.sandbox import DriverName, Enforced, Isolation, SandboxOffer, SandboxOrder
+from schemas.sandbox import DriverName, Enforced, Isolation, SandboxOffer, SandboxOrder, services_of
 from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
 
 log = logging.getLogger(__name__)
@@ -133,6 +133,7 @@ class DockerLauncher:
             members.link(folder, member.folder)
             kills = member.group.memory_kills()
             serving = member.now(state="serving", serves=str(folder), memory_kills=kills)
+            name_services(serving, services_of(order))
             fill(serving, order.limits)
             return self._sandbox(serving, knock_at_nobodys(serving.control, lambda: serving.lives), order.isolation)
         except BaseException:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from infra.sandboxes.names import hosts_file
 from schemas.sandbox import WORK
 
 LABEL = "tiltyard"
@@ -18,6 +19,10 @@ ETC: Mapping[str, str] = {
 """What an image of ours says."""
 
 
+HOSTS = "hosts"
+"""The file that is written anew for each sandbox: it has the names under which a world is reached there."""
+
+
 def etc_of(user: int) -> Mapping[str, str]:
     """What a container says: its commands are ``agent``, of this user and group. There are no name servers: Docker
     would tell the host's, which nothing here can reach."""
@@ -25,4 +30,5 @@ def etc_of(user: int) -> Mapping[str, str]:
         "passwd": f"{ETC['passwd']}agent:x:{user}:{user}:agent:{WORK}:/bin/sh\n",
         "group": f"{ETC['group']}agent:x:{user}:\n",
         "resolv.conf": "",
+        HOSTS: hosts_file(),
     }

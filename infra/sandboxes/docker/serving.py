@@ -2,15 +2,17 @@
 
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from infra.sandboxes.docker.container import CONTROL
 from infra.sandboxes.docker.containers import Containers
 from infra.sandboxes.docker.door import knock_at_nobodys
 from infra.sandboxes.docker.member import Member, journal_of
+from infra.sandboxes.docker.places import HOSTS
 from infra.sandboxes.docker.pristine import require_pristine
 from infra.sandboxes.launching import Renewal
+from infra.sandboxes.names import hosts_file
 from infra.sandboxes.users import user_of
 from schemas.sandbox import WORK, Isolation, SandboxLimits
 from tiltyard.errors import EnvironmentFailed, NotPristine
@@ -41,6 +43,7 @@ class ContainerSandbox:
         user = user_of(member.folder)
         # That no more than so many processes are of this user is held by the container's control group.
         self.setup: dict[str, object] = {"pid_one": True, "own_user": False, "uid": user, "gid": user, "work": WORK}
+        self.journal = member.control / member.journal
         self.renewal: Renewal | None = Reset(member, give) if isolation == "reset" else None
 
     def processes(self) -> tuple[int, ...]:
@@ -87,6 +90,12 @@ class Reset:
     def _require_alone(self) -> None:
         if self._member.first is None or self._member.processes != (self._member.first.pid,):
             raise NotPristine("somebody is there beside its supervisor")
+
+
+def name_services(member: Member, services: Sequence[str]) -> None:
+    """Let these names be found in it, and no others. The file is the one that is bound there: it is written anew,
+    and not replaced. Raises ``OSError``."""
+    (member.folder / "etc" / HOSTS).write_text(hosts_file(services))
 
 
 def fill(member: Member, limits: SandboxLimits) -> None:
