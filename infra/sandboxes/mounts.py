@@ -14,6 +14,9 @@ from pathlib import Path
 EMPTY_FOLDERS = ("/mnt", "/media", "/srv", "/opt")
 """Where the private place may be mounted: the first that is empty, so that it hides nothing from this thread."""
 
+TERMINALS = 64
+"""How many a sandbox may open: the kernel has some thousands, for all of them."""
+
 _CLONE_FS, _CLONE_NEWNS = 0x00000200, 0x00020000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 32
 _MS_BIND, _MS_REC, _MS_SLAVE = 4096, 16384, 1 << 19
@@ -84,10 +87,10 @@ def cover_for_reading(folder: Path) -> None:
     _mount("none", path, "", _MS_REMOUNT | _MS_BIND | _MS_RDONLY | plain)
 
 
-def limit_terminals(folder: Path, most: int) -> None:
-    """So many terminals may be opened in a mount of them. Raises ``OSError``."""
-    options = f"max={most},mode=620,ptmxmode=666"
-    _mount("none", os.fspath(folder), "", _MS_REMOUNT | _MS_NOSUID | _MS_NOEXEC, options)
+def limit_terminals() -> None:
+    """No more than ``TERMINALS`` may be opened in ``/dev/pts``. Raises ``OSError``."""
+    options = f"max={TERMINALS},mode=620,ptmxmode=666"
+    _mount("none", "/dev/pts", "", _MS_REMOUNT | _MS_NOSUID | _MS_NOEXEC, options)
 
 
 def unmount(target: Path) -> None:

@@ -19,6 +19,7 @@ from infra.sandboxes import bwrap
 from infra.sandboxes.boxed import BoxedSandbox, mark_of
 from infra.sandboxes.bwrap import Descriptors
 from infra.sandboxes.cgroups import ControlGroups, Group
+from infra.sandboxes.mounts import as_seen_by, limit_terminals
 from infra.sandboxes.stage import Stage
 from infra.sandboxes.volumes import MountedVolumes, volumes_of
 from schemas.sandbox import SandboxLimits
@@ -102,6 +103,8 @@ def finish(begun: Begun, within_s: float = START_S) -> BoxedSandbox:
         begun.group.join(first)
         begun.release.write(b"1")
         _await_taken(begun, within_s)
+        if begun.volumes:  # only who may mount may do this
+            as_seen_by(first, limit_terminals)
         sandbox = BoxedSandbox(begun.control, begun.folder, begun.program, first, begun.group)
         if begun.serves:
             open_low_ports(first)

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
+from infra.sandboxes import cgroups
 from infra.sandboxes.bwrap import INSIDE_ID
 from infra.sandboxes.launching import Launched, Launcher
-from infra.sandboxes.records import folder_of
-from infra.sandboxes.users import user_of
 from schemas.sandbox import Enforced, ExecRequest, ExecResult, SandboxDrain, SandboxOffer, SandboxOrder
 from tiltyard.testing.sandbox_bench import Box, SandboxBench
 
@@ -28,12 +27,15 @@ class Watched:
     def __init__(self, launcher: Launcher) -> None:
         self._launcher, self.driver = launcher, launcher.driver
         self.launched: dict[str, Launched] = {}
+        self.groups: dict[str, set[Path]] = {}
 
     def offer(self) -> SandboxOffer:
         return self._launcher.offer()
 
     async def launch(self, order: SandboxOrder, folder: Path) -> Launched:
         launched = self.launched[order.name] = await self._launcher.launch(order, folder)
+        own, theirs = (cgroups.groups_of(pid).folders for pid in (os.getpid(), min(launched.processes())))
+        self.groups[order.name] = {*theirs} - {*own}
         return launched
 
     async def find(self, identity: dict[str, object]) -> Launched | None:
@@ -97,7 +99,6 @@ DOCKER = Expected(
 class Yard(SandboxBench):
     """A bench whose sandboxes are looked for after their release: whatever happened in one, nothing is left."""
 
-    folder: Path = field(kw_only=True)
     watched: Watched = field(kw_only=True)
     expected: Expected = field(kw_only=True)
 
@@ -105,9 +106,8 @@ class Yard(SandboxBench):
     async def sandbox(self, **fields: Any) -> AsyncIterator[Box]:
         async with super().sandbox(**fields) as box:
             yield box
-        launched = self.watched.launched[box.order.name]
-        assert launched.processes() == ()
-        assert not [group for group in groups_of(launched) if group.exists()]
+        assert self.watched.launched[box.order.name].processes() == ()
+        assert not [group for group in self.watched.groups[box.order.name] if group.exists()]
 
     def needs(self, what: Enforced) -> None:
         """Skip the test where this machine cannot hold sandboxes to it, which the offer says."""
@@ -120,17 +120,19 @@ class Yard(SandboxBench):
 
     def user_of(self, box: Box) -> int:
         """The user of the machine that its commands run as."""
-        return user_of(self.folder / folder_of(Path(), box.ref).name) if os.geteuid() == 0 else os.geteuid()
+        launched = self.watched.launched[box.order.name]
+        uid = launched.setup.get("uid", status_of(min(launched.processes()), "Uid")[0])
+        return int(str(uid))
 
     def processes(self, box: Box) -> int:
         """How many live in it, the supervisor included, counted from outside."""
         return len(self.watched.launched[box.order.name].processes())
 
 
-def groups_of(launched: Launched) -> list[Path]:
-    groups = launched.identity["groups"]
-    assert isinstance(groups, list | tuple)
-    return [Path(str(group)) for group in groups]
+def status_of(pid: int, name: str) -> list[str]:
+    """What the kernel tells of a process in one line of its status."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(line.split()[1:] for line in lines if line.startswith(f"{name}:"))
 
 
 async def python(box: Box, source: str, timeout_s: float = 60) -> ExecResult:
@@ -169,12 +171,12 @@ def descendants() -> list[str]:
 def mounts() -> list[str]:
     """Where something is mounted, as this process sees it, and what one of its threads has for single sandboxes.
 
-    Places of containers are not of these sandboxes: their tests may run at the same time.
+    Those of containers are not of these sandboxes: their tests may run at the same time.
     """
     tables = [path.read_text().splitlines() for path in Path("/proc/self/task").glob("*/mountinfo")]
     volumes = [line.split()[4] for table in tables for line in table if "/volumes/" in line]
     places = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    return [place for place in places if "places" not in Path(place).parts] + volumes
+    return [place for place in places if not {"places", "merged", "netns"} & {*Path(place).parts}] + volumes
 
 
 async def until(holds: Any, what: str, within_s: float = 30) -> None:

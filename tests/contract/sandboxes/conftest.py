@@ -51,7 +51,7 @@ async def bubblewrap_yard(request: pytest.FixtureRequest, folder: Path) -> Async
     watched = Watched(request.getfixturevalue("bubblewrap"))
     before = mounts()
     async with SandboxHost({"bubblewrap": watched}, folder / "boxes", slots=8) as host:
-        yield Yard(host, "bubblewrap", folder=folder / "boxes", watched=watched, expected=BUBBLEWRAP)
+        yield Yard(host, "bubblewrap", watched=watched, expected=BUBBLEWRAP)
     assert descendants() == []
     assert mounts() == before
 
@@ -62,9 +62,9 @@ async def docker_yard(request: pytest.FixtureRequest, folder: Path) -> AsyncIter
     with engine_or_skip() as engine:
         watched = Watched(DockerLauncher(engine, Images(engine, images), folder / "shared"))
         async with SandboxHost({"docker": watched}, folder / "boxes", slots=4) as host:
-            yield Yard(host, "docker", folder=folder / "boxes", watched=watched, expected=DOCKER)
-        made = [str(launched.identity["container"]) for launched in watched.launched.values()]
-        assert not set(made) & {one["Id"] for one in engine.api.containers(all=True)}
+            yield Yard(host, "docker", watched=watched, expected=DOCKER)
+        made = {f"/{launched.identity['container']}" for launched in watched.launched.values()}
+        assert not made & {name for one in engine.api.containers(all=True) for name in one["Names"]}
     assert mounts_below(folder) == []
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra.sandboxes import stage
-from tests.contract.sandboxes.abuse_yard import LIBC, Yard, printed, python
+from tests.contract.sandboxes.abuse_yard import LIBC, Yard, printed, python, status_of
 
 MARK = "5e7a-sentinel-of-the-host"
 
@@ -160,11 +160,6 @@ async def test_on_the_host_it_is_a_user_without_rights(yard: Yard) -> None:
             assert status_of(command, "Groups") == []
         await box.sh("pkill sleep")
         await asked
-
-
-def status_of(pid: int, name: str) -> list[str]:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(line.split()[1:] for line in lines if line.startswith(f"{name}:"))
 
 
 def users_of(pid: int) -> set[str]:

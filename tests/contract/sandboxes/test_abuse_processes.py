@@ -250,7 +250,7 @@ async def test_a_child_that_holds_the_outputs_holds_up_nobody(yard: Yard) -> Non
 
 async def test_a_line_of_a_billion_bytes_is_cut(yard: Yard) -> None:
     async with yard.sandbox() as box:
-        ended = await box.sh("head -c 1000000000 /dev/zero | tr '\\\\0' a; exit 2", timeout_s=120)
+        ended = await box.sh("head -c 1000000000 /dev/zero; exit 2", timeout_s=120)
         assert (ended.exit_code, ended.stdout.total_bytes) == (2, 1_000_000_000)
         assert len(ended.stdout.text) < box.order.limits.output_bytes + 200
         assert ended.stdout.cut_bytes >= 1_000_000_000 - box.order.limits.output_bytes
