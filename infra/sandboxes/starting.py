@@ -19,7 +19,9 @@ from infra.sandboxes import bwrap
 from infra.sandboxes.boxed import BoxedSandbox, mark_of
 from infra.sandboxes.bwrap import Descriptors
 from infra.sandboxes.cgroups import ControlGroups, Group
+from infra.sandboxes.low_ports import open_low_ports
 from infra.sandboxes.mounts import as_seen_by, limit_terminals
+from infra.sandboxes.names import hosts_file
 from infra.sandboxes.stage import Stage
 from infra.sandboxes.volumes import MountedVolumes, volumes_of
 from schemas.sandbox import SandboxLimits
@@ -51,10 +53,10 @@ class Begun(NamedTuple):
     group: Group
     folder: Path
     volumes: MountedVolumes | None
+    serves: bool
     unless_finished: ExitStack
 
 
-    serves: bool
 def begin(
     stage: Stage,
     groups: ControlGroups,
@@ -81,11 +83,11 @@ def begin(
         refused = ours.enter_context(stage.filter.open("rb", buffering=0))
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         ours.callback(os.close, proc)
+        hosts = [(ours.enter_context(_text_of(hosts_file(services))).fileno(), "/etc/hosts")] if services else []
         own = Descriptors(tells.fileno(), waits.fileno(), refused.fileno())
         passed = (theirs.fileno(), journal.fileno(), proc)
         writable = mounted.volumes if mounted else volumes_of(limits)
         room = stage.room._replace(writable=writable, texts=hosts)
-        hosts = [(ours.enter_context(_text_of(hosts_file(services))).fileno(), "/etc/hosts")] if services else []
         arguments = [*bwrap.arguments(room, own), *(command or _supervisor(stage))(*passed)]
         program = _spawn(stage.program, user, folder, arguments, (*own, *passed, *(text for text, _ in hosts)))
         undo.callback(_end, program)
@@ -101,13 +103,13 @@ def finish(begun: Begun, within_s: float = START_S) -> BoxedSandbox:
     with begun.unless_finished as undo:
         first = int(_read_status(begun, within_s)["child-pid"])
         begun.group.join(first)
+        if begun.serves:
+            open_low_ports(first)
         begun.release.write(b"1")
         _await_taken(begun, within_s)
         if begun.volumes:  # only who may mount may do this
             as_seen_by(first, limit_terminals)
         sandbox = BoxedSandbox(begun.control, begun.folder, begun.program, first, begun.group)
-        if begun.serves:
-            open_low_ports(first)
         undo.pop_all()
     for pipe in (begun.told, begun.waits, begun.release):
         pipe.close()
@@ -123,11 +125,6 @@ def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[FileIO, FileIO]:
     return reads.enter_context(FileIO(reading, "rb")), writes.enter_context(FileIO(writing, "wb"))
 
 
-def _spawn(
-    bwrap_program: Path, user: int | None, folder: Path, arguments: list[str], inherited: Collection[int]
-) -> "subprocess.Popen[bytes]":
-    """Start bwrap, under a name that ``sweep`` finds it by."""
-    with (folder / LAST_WORDS).open("wb") as words:
 def _text_of(text: str) -> FileIO:
     """A file in memory, to be read from its beginning."""
     file = FileIO(os.memfd_create("text"), "rb+")
@@ -136,6 +133,11 @@ def _text_of(text: str) -> FileIO:
     return file
 
 
+def _spawn(
+    bwrap_program: Path, user: int | None, folder: Path, arguments: list[str], inherited: Collection[int]
+) -> "subprocess.Popen[bytes]":
+    """Start bwrap, under a name that ``sweep`` finds it by."""
+    with (folder / LAST_WORDS).open("wb") as words:
         return subprocess.Popen(
             [mark_of(folder), *arguments],
             executable=bwrap_program,
