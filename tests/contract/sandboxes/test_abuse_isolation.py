@@ -91,6 +91,28 @@ for name, number in CALLS.items():
         assert ended.exit_code == 0, ended.stderr.text
 
 
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="these calls are tried by their numbers on x86_64")
+async def test_the_half_of_an_argument_that_the_kernel_ignores_is_no_way_around_a_refusal(yard: Yard) -> None:
+    """It looks at the low 32 bits of these: a rule that compares all 64 is gone around by any bit above them."""
+    attempts = """
+ABOVE = 1 << 32
+for what, call, first, second, expected in (
+    ("TIOCSTI", 16, 0, ABOVE | 0x5412, errno.EPERM),
+    ("prlimit64 of the supervisor", 302, ABOVE | 1, 0, errno.EPERM),
+    ("setpriority of a user", 141, ABOVE | 2, 0, errno.EPERM),
+    ("setpriority of the supervisor", 141, 0, ABOVE | 1, errno.EPERM),
+    ("ioprio_set of the supervisor", 251, 1, ABOVE | 1, errno.EPERM),
+    ("clone into a user namespace", 56, ABOVE | 0x10000000 | 17, 0, errno.EPERM),
+    ("vsock", 41, ABOVE | 40, 1, errno.EAFNOSUPPORT),
+):
+    result = libc.syscall(call, ctypes.c_ulong(first), ctypes.c_ulong(second), 0, 0, 0)
+    assert result == -1 and ctypes.get_errno() == expected, (what, result, ctypes.get_errno())
+"""
+    async with yard.sandbox() as box:
+        ended = await python(box, LIBC + attempts)
+        assert ended.exit_code == 0, ended.stderr.text
+
+
 async def test_it_is_in_namespaces_of_its_own(yard: Yard) -> None:
     async with yard.sandbox() as box:
         for name in yard.expected.namespaces:

@@ -15,12 +15,14 @@ import pytest
 from infra.sandboxes.boxed import mark_of
 from infra.sandboxes.bubblewrap import BubblewrapLauncher
 from infra.sandboxes.client import HostClient
+from infra.sandboxes.docker.places import HOME
 from infra.sandboxes.host import SandboxHost
 from infra.sandboxes.records import folder_of
 from infra.sandboxes.serve import serving
 from infra.sandboxes.stage import CODE
-from schemas.sandbox import SandboxRef
+from schemas.sandbox import DriverName, SandboxRef
 from tests.contract.sandboxes.abuse_yard import Yard, until
+from tests.contract.sandboxes.docker_engine import docker_host, engine_or_skip, mounts_below
 from tiltyard.errors import SandboxLost, SandboxUnreachable
 from tiltyard.testing.sandbox_bench import Box, SandboxBench
 
@@ -47,10 +49,12 @@ async def test_a_client_that_dies_in_the_middle_of_a_command_asks_again(yard: Ya
             assert await box.content("log") == b"ran\n"
 
 
-def start_doomed(folder: Path, moment: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "tests.contract.sandboxes.doomed_host"]
+def start_doomed(
+    folder: Path, moment: str, driver: DriverName = "bubblewrap", stage: Path | None = None
+) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "tests.contract.sandboxes.doomed_host", driver]
     return subprocess.Popen(
-        [*command, str(folder / "boxes"), str(folder / "stage"), moment],
+        [*command, str(folder / "sandboxes"), str(stage or folder / "stage"), moment],
         cwd=CODE,
         stdout=subprocess.PIPE,
         text=True,
@@ -59,7 +63,7 @@ def start_doomed(folder: Path, moment: str) -> "subprocess.Popen[str]":
 
 def marked(folder: Path) -> list[psutil.Process]:
     """The doomed sandbox's bwrap and all that lives below it."""
-    mark = mark_of(folder_of(folder / "boxes", DOOMED))
+    mark = mark_of(folder_of(folder / "sandboxes", DOOMED))
     found = [
         process for process in psutil.process_iter(["cmdline"]) if (process.info["cmdline"] or [""])[0] == mark
     ]
@@ -78,7 +82,7 @@ async def sweep(folder: Path, expected: str) -> None:
     launcher = BubblewrapLauncher(folder / "stage")
     try:
         assert launcher.offer().available
-        async with SandboxHost({"bubblewrap": launcher}, folder / "boxes", slots=2) as host:
+        async with SandboxHost({"bubblewrap": launcher}, folder / "sandboxes", slots=2) as host:
             there = await host.sandboxes()
             assert [(one.ref, one.state) for one in there] == ([(DOOMED, expected)] if expected else [])
             box = Box(bench := SandboxBench(host, "bubblewrap"), bench.order(name="doomed"))
@@ -93,7 +97,7 @@ async def sweep(folder: Path, expected: str) -> None:
             assert await host.sandboxes() == ()
     finally:
         launcher.close()
-    assert list((folder / "boxes").iterdir()) == []
+    assert list((folder / "sandboxes").iterdir()) == []
     assert marked(folder) == []
 
 
@@ -122,6 +126,25 @@ async def test_a_host_that_is_killed_in_a_provision(
         assert await asyncio.to_thread(doomed.wait) == -signal.SIGKILL
     await sweep(tmp_path, expected="")
     assert groups_of(doomed.pid) == []
+
+
+@pytest.mark.parametrize("moment", ["before", "20", "150", "400", "after"])
+async def test_a_host_that_is_killed_while_it_makes_a_container(
+    docker_images: Path, tmp_path: Path, moment: str
+) -> None:
+    """It may have been created, and started, and nobody was told of it: its mark is older than it."""
+    with start_doomed(tmp_path, moment, "docker", docker_images) as doomed:
+        assert await asyncio.to_thread(doomed.wait) == -signal.SIGKILL
+    async with docker_host(tmp_path, docker_images) as host:
+        await host.sweep()
+        assert await host.sandboxes() == ()
+        with engine_or_skip() as engine:
+            marked = {"label": f"{HOME}={tmp_path / 'shared' / 'containers'}"}
+            await until(lambda: not engine.api.containers(all=True, filters=marked), "a container is left")
+        async with SandboxBench(host, "docker").sandbox() as box:
+            await box.sh("test ! -e running")
+    assert mounts_below(tmp_path) == []
+    assert list((tmp_path / "sandboxes").iterdir()) == []
 
 
 async def test_a_sandbox_whose_first_process_is_killed_is_lost_and_leaves_nothing(yard: Yard) -> None:
