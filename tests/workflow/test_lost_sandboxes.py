@@ -1,5 +1,6 @@
 """Sandboxes that are lost: the policy is told and goes on, or the episode ends so, as the task says."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from temporalio.client import Client
 
 from schemas.decision import Decision
 from schemas.episode import End, EpisodeSpec, Validity
+from schemas.sandbox import SandboxRef, Snapshot
 from schemas.start import Tuning
 from schemas.task import Limits
 from schemas.view import View
@@ -25,6 +27,7 @@ from tests.workflow.boxes import (
 )
 from tiltyard.episode.slice_state import MEMORY_LOSSES
 from tiltyard.errors import SandboxLost, SandboxOutOfMemory, SandboxUnreachable
+from tiltyard.testing.memory_sandboxes import MemorySandboxes
 from workflows.episode import EpisodeWorkflow
 
 
@@ -319,3 +322,31 @@ async def test_what_the_drain_of_a_sandbox_has_ended_is_counted_when_it_is_lost_
         await _lose_at(place, gated, "facts", spec, loss=loss)
         drain = (await place.outcome(spec)).drain
         assert (drain.processes_found, drain.ended_by_term + drain.ended_by_kill) == (2, 2)
+
+
+async def test_the_policy_is_told_which_files_could_not_be_kept(client: Client, tmp_path: Path) -> None:
+    """They are missing from the new sandbox, and nobody would know."""
+    skipped = tuple(f"large-{number}: more than what is left of the limit" for number in range(7))
+    shown: list[str] = []
+
+    class KeepsNotAll(MemorySandboxes):
+        async def snapshot(self, sandbox: SandboxRef, known: Mapping[str, str]) -> Snapshot:
+            return (await super().snapshot(sandbox, known)).model_copy(update={"skipped": skipped})
+
+    def loser(view: View) -> Decision:
+        shown.append(view.notice)
+        if view.turn == 1:
+            place.sandboxes.lose(spec.episode_id)
+        return calls("shell", command="echo x > x") if view.turn < 3 else Decision(submit={"done": True})
+
+    async with arena(client, {"loser": loser}, tmp_path) as place:
+        place.sandboxes = KeepsNotAll()
+        async with place.worker():
+            spec = await place.plan(box_task(), "loser")
+            await (await place.start(spec, ONE_TURN)).result()
+        turns = (await evidence_of(place, spec)).turns
+        assert turns[1].observations is not None
+        for told in (turns[1].observations[0].message, shown[2]):
+            assert "after turn 0, without those that could not be kept (large-0: more than what is left of" in told
+            assert told.count("large-") == 5
+            assert "; and 2 more)" in told

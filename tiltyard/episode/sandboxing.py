@@ -128,6 +128,10 @@ class Checkpoints:
         snapshot = await self._reconciler.until_reply(lambda: self._sandboxes.snapshot(sandbox, known))
         return await keep(self._objects, snapshot, start, base)
 
+    async def not_kept(self, last: str) -> tuple[str, ...]:
+        """What the checkpoint ``last`` leaves out, each with why; nothing for no checkpoint."""
+        return (await self._base(last)).files.skipped
+
     async def _base(self, last: str) -> Manifest:
         """The last manifest. One that is missing or damaged is no base: then everything is kept anew."""
         if not last:

@@ -21,6 +21,9 @@ from tiltyard.sandbox.tools import is_command
 MEMORY_LOSSES = 3
 """Sandboxes of one episode that may be lost for want of memory and made anew."""
 
+MAX_NAMED, MAX_NAMED_LENGTH = 5, 200
+"""Files that a notice names, and characters of each."""
+
 
 @dataclass
 class SliceState:
@@ -39,6 +42,7 @@ class SliceState:
     answered: bool = False
     unsaved: bool = False
     checkpoint: str = ""
+    not_kept: tuple[str, ...] = ()
 
     @property
     def place(self) -> Place:
@@ -115,7 +119,7 @@ def notice(now: SliceState) -> str:
         now.noticed = True
         notice = f"About {max(1, int(now.wall_left_s))} s are left: this is your last turn."
     loss = untold(now)
-    return notice if loss is None else f"{told_of_loss(loss)} {notice}".strip()
+    return notice if loss is None else f"{told_of_loss(loss, now.not_kept)} {notice}".strip()
 
 
 def untold(now: SliceState) -> Restored | None:
@@ -124,9 +128,11 @@ def untold(now: SliceState) -> Restored | None:
     return restored if restored is not None and now.turns <= restored.turns else None
 
 
-def told_of_loss(restored: Restored) -> str:
-    """What the policy is told of a sandbox that was lost, or given up."""
+def told_of_loss(restored: Restored, not_kept: Sequence[str] = ()) -> str:
+    """What the policy is told of a sandbox that was lost, or given up. ``not_kept``: files that are missing now."""
     files = "before the first turn" if restored.from_turn is None else f"after turn {restored.from_turn}"
+    if not_kept:
+        files += f", without those that could not be kept ({_some_of(not_kept)})"
     if restored.given_up:
         return (
             f"During the wait the sandbox was put away, and the processes in it have ended. It has been made anew: "
@@ -137,6 +143,12 @@ def told_of_loss(restored: Restored) -> str:
         f"The sandbox was lost{why} with its processes and has been made anew: its files are as they were "
         f"{files}. What a command that was under way did is unknown; it is not run again."
     )
+
+
+def _some_of(names: Sequence[str]) -> str:
+    """So many of them as are easily read, and how many there are besides."""
+    some = [name[:MAX_NAMED_LENGTH] for name in names[:MAX_NAMED]]
+    return "; ".join([*some, *([f"and {len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else [])])
 
 
 def lost(now: SliceState, error: SandboxLost) -> SliceReport:

@@ -80,6 +80,8 @@ class SliceRunner:
         try:
             if request.sandbox_lost:
                 raise SandboxLost("its host is lost")
+            if request.restored is not None:
+                now.not_kept = await self._checkpoints.not_kept(now.checkpoint)
             report = await self._turns(now)
             await self._checkpoint(now)
         except SandboxLost as error:
@@ -173,7 +175,8 @@ class SliceRunner:
         restored = now.request.restored
         if is_command(now.task, call.tool):
             if restored is not None and restored.open_turn == record.turn:
-                return _refused(call, "sandbox_lost", told_of_loss(restored)), "", after_command(clocks, call.tool)
+                told = told_of_loss(restored, now.not_kept)
+                return _refused(call, "sandbox_lost", told), "", after_command(clocks, call.tool)
             now.unsaved = now.unsaved or may_change_files(now.task, call.tool)
         sent = delivery_id(*now.key, record.turn, index)
         answered = await self._gateway.call(now.place, sent, call, clocks, now.command_left_s)
