@@ -16,6 +16,7 @@ from infra.sandboxes import cgroups
 from infra.sandboxes.cgroups import Group
 from infra.sandboxes.launching import Renewal
 from infra.sandboxes.looking import in_time
+from infra.sandboxes.records import JOURNAL
 from schemas.base import Model, sha256
 
 
@@ -39,6 +40,7 @@ class BoxedSandbox:
         remains = Remains(folder=str(folder), first=self._first, groups=tuple(map(str, group.folders)))
         self.identity: dict[str, object] = remains.model_dump(mode="json")
         self.setup: dict[str, object] = {"pid_one": True}
+        self.journal = folder / JOURNAL
         self.renewal: Renewal | None = None
 
     def processes(self) -> tuple[int, ...]:

@@ -14,7 +14,8 @@ from infra.sandboxes import records
 from infra.sandboxes.launching import Launched
 from infra.sandboxes.link import Link
 from infra.sandboxes.patience import MISSES, Patience, until_silent
-from infra.sandboxes.records import Kept
+from infra.sandboxes.records import JOURNAL, Kept
+from infra.sandboxes.testimony import Reached, Testimony, read_testimony, with_earlier, with_incarnation
 from infra.sandboxes.threads import in_thread
 from infra.sandboxes.verdicts import MemoryVerdicts
 from schemas.sandbox import (
@@ -52,6 +53,7 @@ class HeldSandbox:
         self._link: Link | None = None
         self._watch: asyncio.Task[None] | None = None
         self._memory = MemoryVerdicts()
+        self._said = Testimony()
         self._survived = 0  # kills for want of memory that the supervisor has answered after
         self._undisturbed = 0  # questions that the supervisor answers before it hears of anything else
         self._why = "its supervisor has ended"
@@ -71,7 +73,7 @@ class HeldSandbox:
 
     async def set_up(self, order: SandboxOrder) -> None:
         """Have the supervisor put the order's files and limits in place."""
-        content = order.model_dump(include={"start", "environment", "limits"})
+        content = order.model_dump(include={"marked", "start", "environment", "limits"})
         await self.ask("setup", **{**(self._launched.setup if self._launched else {}), **content})
         self.now(state="live")
         log.info("%s is there, for the episode %s", _name(self.ref), self.kept.episode_id)
@@ -162,14 +164,31 @@ class HeldSandbox:
             return self.kept.drain
 
     async def facts(self, enforced: tuple[Enforced, ...]) -> SandboxFacts:
-        """What the supervisor knows, with what is known outside."""
-        if self.kept.drain is None:
+        """What the supervisor knows, with what is known outside. Of a lost one, what it had written down."""
+        if self.kept.drain is None and self.kept.state != "lost":
             raise BadInput("it is not drained", field="sandbox", fix="drain it first")
-        outside = {"driver": self.ref.driver, "incarnation": self.ref.incarnation, "enforced": enforced}
+        outside: dict[str, object] = {"driver": self.ref.driver, "incarnation": self.ref.incarnation, "enforced": enforced}
         known = self.kept.identity
         outside |= {name: known[name] for name in ("image", "isolation", "served_before") if name in known}
-        said = await self.ask("facts")
-        return await self._read(SandboxFacts, "facts", {**said, **outside, "drain": self.kept.drain})
+        outside["drain"] = self.kept.drain or SandboxDrain()
+        if self.kept.state == "lost":
+            await self._hear()
+            said = {**self._said.model_dump(exclude={"reached"}), **self._said.reached.model_dump()}
+            outside["from_journal"] = True
+        else:
+            said = await self.ask("facts")
+        return with_earlier(await self._read(SandboxFacts, "facts", {**said, **outside}), self.kept.earlier)
+
+    async def reached(self) -> Reached:
+        """What was reached for in this incarnation and those before it, as it is written down."""
+        await self._hear()
+        return self.kept.earlier.then(with_incarnation(self._said.reached, self.ref.incarnation))
+
+    async def _hear(self) -> None:
+        """Read what its supervisor has written down, before that is removed with it."""
+        journal = self._launched.journal if self._launched else self.folder / JOURNAL
+        heard = await in_thread(lambda: read_testimony(journal))
+        self._said = self._said if heard == Testimony() else heard
 
     async def _drained(self) -> SandboxDrain:
         others = await self._others()
@@ -178,6 +197,7 @@ class HeldSandbox:
             report = await self.answer(SandboxDrain, "drain", beyond_s)
         except SandboxLost:
             log.warning("%s was drained from outside: its supervisor did not do it", _name(self.ref))
+            await self._hear()
             return SandboxDrain(found=others, ended_by_kill=others, empty=await self.end())
         return report.model_copy(update={"empty": report.empty and await self._alone()})
 
@@ -200,6 +220,7 @@ class HeldSandbox:
             log.warning("%s is lost: %s", _name(self.ref), why)
             self._why = why
             self._change({"state": "lost"})
+        await self._hear()
         if not await self.end():
             log.error("something of %s is left after a kill", _name(self.ref))
         if was_there:

@@ -19,6 +19,7 @@ from infra.sandboxes.making import Making
 from infra.sandboxes.patience import PATIENCE, Patience
 from infra.sandboxes.records import Kept, folder_of, ref_of
 from infra.sandboxes.slots import Slots
+from infra.sandboxes.testimony import Reached
 from infra.sandboxes.threads import in_thread
 from schemas.host import Capacity
 from schemas.sandbox import (
@@ -121,13 +122,19 @@ class SandboxHost:
 
     async def _make(self, making: Making, order: SandboxOrder, before: Making | None) -> None:
         try:
+            earlier = await self._reached(order.name)
             has_slot = await self._discard_lower(making.ref, before)
             if not has_slot:
                 await making.take(self._free)
-            await self._launch(order)
+            await self._launch(order, earlier)
         finally:
             if self._making.get(order.name) is making:
                 del self._making[order.name]
+
+    async def _reached(self, name: str) -> Reached:
+        """What was reached for in all incarnations so far: it is not forgotten with them."""
+        there = [held for held in self._held.values() if held.ref.name == name]
+        return await max(there, key=lambda held: held.ref.incarnation).reached() if there else Reached()
 
     async def _discard_lower(self, ref: SandboxRef, before: Making | None) -> bool:
         """End the lower incarnations of the name; whether the slot of one is ours now."""
@@ -141,10 +148,10 @@ class SandboxHost:
             self._free.release()
         return slots > 0
 
-    async def _launch(self, order: SandboxOrder) -> None:
+    async def _launch(self, order: SandboxOrder, earlier: Reached) -> None:
         """Make the sandbox in the slot that was taken for it, which it keeps or gives back."""
         launcher, folder = self._launchers[order.driver], folder_of(self._folder, ref_of(order))
-        held = HeldSandbox(Kept.of(order), folder, _remains(launcher, folder), self._patience)
+        held = HeldSandbox(Kept.of(order, earlier), folder, _remains(launcher, folder), self._patience)
         held.has_slot = True
         try:
             records.remove(folder)

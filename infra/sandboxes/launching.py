@@ -27,13 +27,14 @@ class Launched(Protocol):
 
     ``control`` is a connected stream socket; its hang-up means that the sandbox is gone. ``identity`` is what a
     later host process needs to find what is left of it: small JSON data, recorded before the first frame.
-    ``setup`` are the fields of that frame that the driver knows: ``uid``, ``gid``, ``pid_one``. ``renewal`` is
-    there where it can be used again: others are ended.
+    ``setup`` are the fields of that frame that the driver knows: ``uid``, ``gid``, ``pid_one``. ``journal`` is
+    what its supervisor writes down. ``renewal`` is there where it can be used again: others are ended.
     """
 
     control: socket.socket
     identity: dict[str, object]
     setup: dict[str, object]
+    journal: Path
     renewal: Renewal | None
 
     def processes(self) -> tuple[int, ...]:

@@ -14,11 +14,14 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationError
 
 from infra.local.state import write_atomically
+from infra.sandboxes.testimony import Reached
 from schemas.base import Model, sha256
 from schemas.sandbox import SandboxDrain, SandboxOrder, SandboxRecord, SandboxRef
 from schemas.world import Owner
 
-RECORD = "record.json"
+RECORD, JOURNAL = "record.json", "journal"
+
+NOTHING = Reached()
 
 
 class Kept(Model):
@@ -26,6 +29,7 @@ class Kept(Model):
 
     ``making``: nobody has been given it yet. ``identity`` is what the driver finds its remains by. ``drain`` is
     there once it has been drained. ``memory_kills`` processes were ended for want of memory before it was lost.
+    ``earlier`` is what was reached for in the incarnations before it.
     """
 
     ref: SandboxRef
@@ -35,11 +39,12 @@ class Kept(Model):
     identity: dict[str, Any] = Field(default_factory=dict)
     drain: SandboxDrain | None = None
     memory_kills: int = 0
+    earlier: Reached = Reached()
 
     @classmethod
-    def of(cls, order: SandboxOrder) -> Self:
+    def of(cls, order: SandboxOrder, earlier: Reached = NOTHING) -> Self:
         """The record of a sandbox that is about to be made."""
-        return cls(ref=ref_of(order), owner=order.owner, episode_id=order.episode_id)
+        return cls(ref=ref_of(order), owner=order.owner, episode_id=order.episode_id, earlier=earlier)
 
     @property
     def told(self) -> SandboxRecord:

@@ -30,7 +30,7 @@ ETC: Mapping[str, str] = {
     "group": f"root:x:0:\nagent:x:{INSIDE_ID}:\n",
     "hosts": hosts_file(),
     "hostname": "sandbox\n",
-    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
     "resolv.conf": "",
 }
 

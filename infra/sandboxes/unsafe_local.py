@@ -47,6 +47,7 @@ class UnsafeLocalSandbox:
         named = self._identity.model_dump() if self._identity else None
         self.identity: dict[str, object] = {"folder": str(folder), "supervisor": named}
         self.setup: dict[str, object] = {"pid_one": False, "work": str(folder / WORK)}
+        self.journal = folder / JOURNAL
         self.renewal: Renewal | None = None
 
     def processes(self) -> tuple[int, ...]:

@@ -1,11 +1,13 @@
 """One incarnation of a sandbox in memory: its files, its operations with their outcomes, and its programs."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from schemas.base import sha256
 from schemas.sandbox import (
     ExecRequest,
     ExecResult,
@@ -23,7 +25,7 @@ from schemas.sandbox import (
     WriteResult,
     request_digest,
 )
-from schemas.told import CommandRecord, ProcessRecord
+from schemas.told import CommandRecord, MarkedRead, OutputRecord, ProcessRecord
 from tiltyard.errors import BadInput, SandboxLost
 from tiltyard.testing.gated_world import Gate
 from tiltyard.testing.little_shell import Forks, Item, Outputs, Program, Shell, parse
@@ -45,6 +47,8 @@ class Operation:
     outcome: "asyncio.Future[SandboxReply]"
     signal: str = ""
     in_flight: bool = False
+    started_s: float = 0
+    ended_s: float | None = None
 
     @property
     def digest(self) -> str:
@@ -59,6 +63,8 @@ class _Running:
     parent: int
     argv: tuple[str, ...]
     op_id: str
+    started_s: float
+    ended_s: float | None = None
     alive: bool = True
     left: bool = False
 
@@ -79,7 +85,8 @@ class MemoryBox:
 
     def __post_init__(self) -> None:
         self.ref = SandboxRef(driver=self.order.driver, name=self.order.name, incarnation=self.order.incarnation)
-        self.files = MemoryFiles(self.order.start, self.order.limits.disk_bytes)
+        self.files = MemoryFiles(self.order.start, self.order.limits.disk_bytes, self.order.marked)
+        self._began = asyncio.get_running_loop().time()
         self.environment = {"PATH": "/usr/bin:/bin", "HOME": "/work", "LANG": "C.UTF-8", **self.order.environment}
         self._tasks: dict[asyncio.Task[Any], str] = {}
         self._ran: list[_Running] = []
@@ -87,7 +94,8 @@ class MemoryBox:
     def accept(self, request: SandboxRequest) -> Operation:
         """Start what was asked for, once. Raises ``BadInput`` for a command that the fake does not know."""
         items = self._script(request) if isinstance(request, ExecRequest) else ()
-        operation = Operation(request, asyncio.get_running_loop().create_future())
+        operation = Operation(request, asyncio.get_running_loop().create_future(), started_s=self.now_s)
+        operation.outcome.add_done_callback(lambda _: setattr(operation, "ended_s", self.now_s))
         self.operations[request.op_id] = operation
         if isinstance(request, ExecRequest):
             self._start(request.op_id, self._execute(operation, request, items))
@@ -140,13 +148,13 @@ class MemoryBox:
             operation.outcome.set_result(SandboxReply(op_id=request.op_id, exec=result))
 
     async def _run(self, request: ExecRequest, items: tuple[Item, ...], outputs: Outputs) -> int:
-        place = _Place(self, request.op_id)
+        place, files = _Place(self, request.op_id), self.files.seen_by(request.op_id)
         with place.program(request.argv):
             if request.argv[:2] != SHELL:
-                status, text = self.programs[request.argv[0]](request.argv, request.stdin, self.files)
+                status, text = self.programs[request.argv[0]](request.argv, request.stdin, files)
                 outputs.stdout.extend(text.encode())
                 return status
-            shell = Shell(self.files, self.environment, request.stdin, outputs, place, self.programs)
+            shell = Shell(files, self.environment, request.stdin, outputs, place, self.programs)
             return await shell.run(items)
 
     def _output(self, written: bytearray) -> Output:
@@ -156,14 +164,17 @@ class MemoryBox:
             half = limit // 2
             kept = kept[:half] + f"\n[{cut} bytes cut]\n".encode() + kept[total - (limit - half) :]
         text = kept.decode("utf-8", "replace")
-        return Output(text=text, total_bytes=total, cut_bytes=cut, invalid_utf8=text.encode() != kept)
+        digest = sha256(bytes(written))
+        return Output(
+            text=text, total_bytes=total, digest=digest, cut_bytes=cut, invalid_utf8=text.encode() != kept
+        )
 
     def _file_operation(self, request: ReadRequest | WriteRequest) -> SandboxReply:
         try:
             if isinstance(request, WriteRequest):
                 self.files.write_with_folders(request.path, request.content, request.mode)
                 return SandboxReply(op_id=request.op_id, write=WriteResult(size=len(request.content)))
-            content = self.files.read(request.path)
+            content = self.files.seen_by(request.op_id).read(request.path)
         except FileRefused as refused:
             return SandboxReply(op_id=request.op_id, code=refused.code, message=f"{request.path}: {refused.reason}")
         piece = content[request.offset : request.offset + request.limit]
@@ -234,17 +245,30 @@ class MemoryBox:
             commands=tuple(_record(operation) for operation in self.operations.values()),
             processes=tuple(_process(running) for running in self._ran),
             watched="every_exec",
+            marked_reads=self._marked_reads(),
             drain=self.drained,
         )
 
+    def _marked_reads(self) -> tuple[MarkedRead, ...]:
+        counts = Counter(self.files.marked_reads)
+        return tuple(
+            MarkedRead(path=path, op_id=op_id, opens=count, reads=count, incarnation=self.ref.incarnation)
+            for (path, op_id), count in counts.items()
+        )
+
+    @property
+    def now_s(self) -> float:
+        """Seconds since it was made."""
+        return asyncio.get_running_loop().time() - self._began
+
     @contextmanager
     def program(self, argv: tuple[str, ...], op_id: str, parent: int) -> Iterator[int]:
-        running = _Running(len(self._ran) + 2, parent, argv, op_id)
+        running = _Running(len(self._ran) + 2, parent, argv, op_id, self.now_s)
         self._ran.append(running)
         try:
             yield running.pid
         finally:
-            running.alive = False
+            running.alive, running.ended_s = False, self.now_s
 
 
 class _Place(Forks):
@@ -282,10 +306,24 @@ def _record(operation: Operation) -> CommandRecord:
         ended=done,
         exit_code=result.exit_code if result else None,
         signal=result.signal if result else "",
+        started_s=operation.started_s,
+        ended_s=operation.ended_s,
+        stdout=_output_record(result.stdout) if result else None,
+        stderr=_output_record(result.stderr) if result else None,
     )
+
+
+def _output_record(output: Output) -> OutputRecord:
+    return OutputRecord(digest=output.digest, total_bytes=output.total_bytes)
 
 
 def _process(running: _Running) -> ProcessRecord:
     return ProcessRecord(
-        pid=running.pid, parent=running.parent, argv=running.argv, op_id=running.op_id, left=running.left
+        pid=running.pid,
+        parent=running.parent,
+        argv=running.argv,
+        op_id=running.op_id,
+        left=running.left,
+        started_s=running.started_s,
+        ended_s=running.ended_s,
     )

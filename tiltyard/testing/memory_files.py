@@ -1,6 +1,9 @@
 """The files of a sandbox in memory: paths with the same rules as on a disk, and links that are never followed."""
 
 from collections.abc import Iterator, Mapping
+from copy import copy
+from types import MappingProxyType
+from typing import Self
 
 from schemas.base import sha256
 from schemas.sandbox import FileEntry, ReplyCode, Snapshot, folders_of, work_path
@@ -20,10 +23,13 @@ class FileRefused(Exception):
 class MemoryFiles:
     """All that is below ``/work``. Entries are immutable, so two sandboxes never share what one of them changes.
 
-    ``limit_bytes`` is the size of the place; a write over it is refused with ``no_space``.
+    ``limit_bytes`` is the size of the place; a write over it is refused with ``no_space``. ``marked_reads`` are the
+    marked files that were read, each with the operation.
     """
 
-    def __init__(self, start: Snapshot, limit_bytes: int) -> None:
+    def __init__(self, start: Snapshot, limit_bytes: int, marked: Mapping[str, str] = MappingProxyType({})) -> None:
+        self.marked_reads: list[tuple[str, str]] = []
+        self._marked, self._reader = dict(marked), ""
         self._entries: dict[str, FileEntry] = {}
         self._limit_bytes = limit_bytes
         for entry in start.entries:
@@ -47,7 +53,19 @@ class MemoryFiles:
             self._require_directory(parent)
         return self._entries.get(path)
 
+    def seen_by(self, op_id: str) -> Self:
+        """The same files, as this operation reads them: what it reads of marked ones is noted."""
+        seen = copy(self)
+        seen._reader = op_id
+        return seen
+
     def read(self, path: str) -> bytes:
+        content = self._content(path)
+        if path in self._marked:
+            self.marked_reads.append((self._marked[path], self._reader))
+        return content
+
+    def _content(self, path: str) -> bytes:
         found = self.find(path)
         if found is None:
             raise FileRefused("not_found", "No such file or directory")
@@ -62,7 +80,7 @@ class MemoryFiles:
         self._require_directory(path.rpartition("/")[0], missing_too=True)
         found = self.find(path)
         if found is not None:
-            self.read(path)
+            self._content(path)
         used = sum(entry.size for entry in self._entries.values()) - (found.size if found else 0)
         if used + len(content) > self._limit_bytes:
             raise FileRefused("no_space", "No space left on device")
@@ -96,6 +114,7 @@ class MemoryFiles:
         if found.kind == "directory":
             raise FileRefused("not_a_file", "Is a directory")
         del self._entries[path]
+        self._marked.pop(path, None)
 
     def names(self) -> list[str]:
         """What lies directly in the working directory, as ``ls`` lists it."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from schemas.base import digest_of
+from schemas.sandbox import request_digest
 from tiltyard.errors import LateWrite, SandboxLost
 from tiltyard.testing.sandbox_bench import OWNER, Box, SandboxBench, refuses
 
@@ -213,7 +213,7 @@ async def facts_tell_operations_programs_and_environment(bench: SandboxBench) ->
         commands = {one.op_id: one for one in facts.commands}
         assert list(commands) == ["failing", "leaving", "writing"], "operations are not in their order"
         assert (commands["failing"].argv, commands["failing"].exit_code) == (failing.argv, 3)
-        assert commands["failing"].request_digest == digest_of(failing)
+        assert commands["failing"].request_digest == request_digest(failing)
         assert (commands["writing"].do, commands["writing"].path) == ("write", "file")
         assert all(one.started and one.ended for one in facts.commands), facts.commands
         left = [(one.argv, one.op_id) for one in facts.processes if one.left]

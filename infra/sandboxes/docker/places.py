@@ -14,7 +14,7 @@ HOME = "tiltyard.home"
 ETC: Mapping[str, str] = {
     "passwd": "root:x:0:0:root:/:/usr/sbin/nologin\n",
     "group": "root:x:0:\n",
-    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 }
 """What an image of ours says."""
 

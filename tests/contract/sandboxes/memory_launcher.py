@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from infra.sandboxes.frames import frame_of, read_frame
 from infra.sandboxes.launching import Renewal
+from infra.sandboxes.records import JOURNAL
 from infra.sandboxes.wire import failure_of
 from schemas.sandbox import DriverName, SandboxLimits, SandboxOffer, SandboxOrder, SandboxRequest, Snapshot
 from tiltyard.testing.memory_box import HELD
@@ -116,6 +117,7 @@ class MemoryLaunched:
         self.control, self._inside = socket.socketpair()
         self.identity: dict[str, object] = {"place": folder.name}
         self.setup: dict[str, object] = {"pid_one": True}
+        self.journal = folder / JOURNAL
         self.renewal: Renewal | None = None
         self.strangers = self.memory = 0
         self.asked: list[str] = []
@@ -172,7 +174,10 @@ class MemoryLaunched:
             said = {"error": failure_of(error)}
         writer.write(frame_of({"id": number, **said}))
 
-    async def _set_up(self, start: Any, environment: Any, limits: Any, pid_one: bool) -> dict[str, Any]:
+    async def _set_up(
+        self, marked: Any, start: Any, environment: Any, limits: Any, pid_one: bool
+    ) -> dict[str, Any]:
+        assert marked == self._order.marked
         assert (Snapshot.model_validate(start), environment) == (self._order.start, self._order.environment)
         assert SandboxLimits.model_validate(limits) == self._order.limits
         assert pid_one
@@ -200,5 +205,5 @@ class MemoryLaunched:
         return (await self._box.drain(self._ref)).model_dump(mode="json")
 
     async def facts(self) -> dict[str, Any]:
-        known = {"commands", "processes", "processes_not_kept", "watched", "environment", "drain"}
+        known = {"commands", "processes", "processes_not_kept", "watched", "marked_reads", "environment", "drain"}
         return (await self._box.facts(self._ref)).model_dump(mode="json", include=known)

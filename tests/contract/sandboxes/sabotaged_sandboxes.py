@@ -64,6 +64,11 @@ def all_ended(facts: SandboxFacts) -> dict[str, Any]:
     return {"commands": tuple(one.model_copy(update={"ended": True}) for one in facts.commands)}
 
 
+def each(told: tuple[Any, ...], **changed: Any) -> tuple[Any, ...]:
+    """The same records, each with something else in it."""
+    return tuple(one.model_copy(update=changed) for one in told)
+
+
 def asking(change: Callable[[Any], dict[str, Any]]) -> Kind:
     """Does something else than it was asked to."""
 

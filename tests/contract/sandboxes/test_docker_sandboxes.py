@@ -17,11 +17,11 @@ from schemas.sandbox import SandboxLimits, SandboxRef
 from tests.contract.sandboxes.docker_engine import containers_of, docker_host, engine_or_skip, mounts_below
 from tiltyard.errors import SandboxUnavailable
 from tiltyard.testing.sandbox_bench import Box, SandboxBench
-from tiltyard.testing.sandbox_kit import PROCESS_CHECKS, SANDBOX_CHECKS, SandboxCheck
+from tiltyard.testing.sandbox_kit import ISOLATED_CHECKS, PROCESS_CHECKS, SANDBOX_CHECKS, SandboxCheck
 
 SCRIPT = "echo began >> began; while [ ! -e go ]; do sleep 0.05; done; echo done"
 
-CHECKS = (*SANDBOX_CHECKS, *PROCESS_CHECKS)
+CHECKS = (*SANDBOX_CHECKS, *PROCESS_CHECKS, *ISOLATED_CHECKS)
 
 
 @pytest.fixture(scope="module")

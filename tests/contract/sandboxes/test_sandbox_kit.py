@@ -6,6 +6,7 @@ from schemas.base import sha256
 from tests.contract.sandboxes import sabotaged_sandboxes as sabotaged
 from tests.contract.sandboxes.sabotaged_sandboxes import Kind
 from tiltyard.errors import DeliveryConflict, EnvironmentFailed, Fenced
+from tiltyard.testing import sandbox_audit_checks as audits
 from tiltyard.testing import sandbox_command_checks as commands
 from tiltyard.testing import sandbox_ending_checks as endings
 from tiltyard.testing import sandbox_file_checks as files
@@ -126,6 +127,38 @@ BROKEN: tuple[tuple[SandboxCheck, Kind], ...] = (
     ),
     (endings.a_sweep_spares_whatever_somebody_has, sabotaged.SweepsAwayWhatIsThere),
     (endings.a_sweep_spares_whatever_somebody_has, sabotaged.SweepsAwayWhatIsSealed),
+    (
+        audits.whole_outputs_have_digests,
+        sabotaged.stating(lambda facts: {"commands": sabotaged.each(facts.commands, stdout=None)}),
+    ),
+    (
+        audits.whole_outputs_have_digests,
+        sabotaged.telling(lambda reply: {"stdout": reply.exec and reply.exec.stderr}),
+    ),
+    (
+        audits.programs_and_commands_have_times,
+        sabotaged.stating(lambda facts: {"processes": sabotaged.each(facts.processes, started_s=None)}),
+    ),
+    (
+        audits.programs_and_commands_have_times,
+        sabotaged.stating(lambda facts: {"commands": sabotaged.each(facts.commands, ended_s=1e6)}),
+    ),
+    (
+        audits.reads_of_marked_files_are_told,
+        sabotaged.ordering(lambda order: {"marked": {}}),
+    ),
+    (
+        audits.reads_of_marked_files_are_told,
+        sabotaged.stating(lambda facts: {"marked_reads": facts.marked_reads[:1]}),
+    ),
+    (
+        audits.what_is_not_marked_is_not_told,
+        sabotaged.ordering(lambda order: {"marked": {one.path: one.path for one in order.start.entries}}),
+    ),
+    (
+        audits.marks_are_set_again_in_the_next_incarnation,
+        sabotaged.ordering(lambda order: {"marked": {"key.txt": "key.txt"}}),
+    ),
     (endings.slots_bound_how_many_there_are, sabotaged.HasMoreThanItOffers),
     (endings.slots_bound_how_many_there_are, sabotaged.SaysThatThereIsRoom),
 )

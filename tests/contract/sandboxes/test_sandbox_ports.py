@@ -15,7 +15,13 @@ from infra.sandboxes.serve import serving
 from infra.sandboxes.unsafe_local import UnsafeLocalLauncher
 from tests.contract.sandboxes.memory_launcher import MemoryLauncher
 from tiltyard.ports import Sandboxes
-from tiltyard.testing.sandbox_kit import PROCESS_CHECKS, SANDBOX_CHECKS, SandboxBench, SandboxCheck
+from tiltyard.testing.sandbox_kit import (
+    ISOLATED_CHECKS,
+    PROCESS_CHECKS,
+    SANDBOX_CHECKS,
+    SandboxBench,
+    SandboxCheck,
+)
 
 SLOTS = 4
 
@@ -48,7 +54,9 @@ async def test_a_driver_without_processes(port: Opened, check: SandboxCheck, tmp
 
 
 @pytest.mark.parametrize("port", [host, client], ids=["host", "client"])
-@pytest.mark.parametrize("check", SANDBOX_CHECKS + PROCESS_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize(
+    "check", SANDBOX_CHECKS + PROCESS_CHECKS + ISOLATED_CHECKS, ids=lambda check: check.__name__
+)
 async def test_bubblewrap(
     port: Opened, check: SandboxCheck, bubblewrap: BubblewrapLauncher, tmp_path: Path
 ) -> None:
