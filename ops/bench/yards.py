@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import docker
-
 from infra.sandboxes import records
 from infra.sandboxes.client import HostClient
-from infra.sandboxes.docker.engine import connected
+from infra.sandboxes.docker.engine import Engine, connected
 from infra.sandboxes.docker.images import Images
 from infra.sandboxes.docker.launcher import DockerLauncher
 from infra.sandboxes.host import SandboxHost
@@ -30,7 +28,7 @@ class Yard:
 
     host: HostClient
     folder: Path
-    engine: docker.DockerClient
+    engine: Engine
     isolation: Isolation
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
@@ -90,6 +88,6 @@ async def yard(folder: Path, images: Path, isolation: Isolation, warm: int) -> A
             yield Yard(client, folder / "sandboxes", engine, isolation)
 
 
-def _launcher(engine: docker.DockerClient, images: Path, folder: Path, warm: int) -> DockerLauncher:
+def _launcher(engine: Engine, images: Path, folder: Path, warm: int) -> DockerLauncher:
     folder.mkdir()
     return DockerLauncher(engine, Images(engine, images), folder / "shared", warm=warm)

@@ -86,7 +86,7 @@ class Containers:
         had = set(self._had)
         try:
             found = {*self._listed(), *members.folders(self._home)}
-        except DockerException as error:
+        except (DockerException, OSError) as error:
             raise EnvironmentFailed(f"the engine does not tell its containers: {error}") from error
         left = [folder for folder in sorted(found) if folder not in had and folder not in self._had]
         for folder in left:

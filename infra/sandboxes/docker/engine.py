@@ -1,31 +1,85 @@
 """The Docker engine that is talked to."""
 
 import socket
+from typing import Any
 
 import docker
-from docker.errors import DockerException
+import requests
+from docker.errors import APIError, DockerException
 from docker.utils import kwargs_from_env
+
+from tiltyard.errors import EnvironmentFailed
 
 API = "1.41"
 """The oldest version of its interface that has all that is used here. It is named so that nothing connects yet."""
 
-CALL_S = 300
-"""How long the engine may take for one call, in seconds: to load an image on a busy machine is one."""
+CALL_S = 60.0
+"""How long the engine may be silent in one call, in seconds."""
+
+SLOW, SLOW_S = ("/images/load", "/images/create", "/wait"), 300.0
+"""What takes longer, and how long that may be: images, and to wait for the end of a program."""
+
+PING_S = 10.0
+"""How long it may take to say that it is there."""
+
+RESTART = "see whether `docker info` answers, and restart Docker where it does not"
 
 USUAL = "unix:///var/run/docker.sock"
 
 
-def connected() -> docker.DockerClient:
-    """The engine of ``DOCKER_HOST``, or the machine's own. Whether it answers is found by asking it."""
-    return docker.from_env(version=API, timeout=CALL_S)
+class NoAnswer(DockerException):
+    """The engine did not answer in time, or hung up, or what came is no answer."""
 
 
-def problem_of(engine: docker.DockerClient) -> str:
-    """Why it does not answer; empty when it does.
+class Engine(docker.DockerClient):
+    """A client of the engine at ``place``. Every call ends: whatever happens, it raises ``DockerException``."""
 
-    A socket that nobody listens on is looked for first: Docker's client leaves one of its own open when it fails.
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        self.api = Calls(*arguments, **named)
+        self.place = USUAL
+
+    def ping_within(self, limit_s: float) -> None:
+        """Raises ``DockerException``, and ``NoAnswer`` for what is no engine."""
+        answer = self.api.get(f"{self.api.base_url}/_ping", timeout=limit_s)
+        if not answer.ok:
+            raise APIError(f"{answer.status_code} {answer.reason}", response=answer)
+        if answer.text != "OK":
+            raise NoAnswer("what answers there is no engine")
+
+
+class Calls(docker.APIClient):
+    """The calls of Docker's client, some of which it would wait for without end (docker-py 2651)."""
+
+    def request(self, method: str, url: str, **named: Any) -> Any:  # type: ignore[override]  # as it is called
+        limit_s = SLOW_S if url.endswith(SLOW) else named.get("timeout") or self.timeout
+        try:
+            return super().request(method, url, **{**named, "timeout": limit_s})
+        except requests.Timeout as error:
+            raise NoAnswer(f"the engine did not answer within {limit_s:g} s") from error
+        except requests.RequestException as error:
+            raise NoAnswer(str(error)) from error
+
+
+def connected(host: str = "", call_s: float = CALL_S) -> Engine:
+    """The engine at ``host``, that of ``DOCKER_HOST``, or the machine's own. Nobody is asked yet."""
+    environment = {"DOCKER_HOST": host} if host else None
+    engine = Engine.from_env(
+        version=API,
+        timeout=call_s,  # type: ignore[arg-type]  # any number does
+        environment=environment,
+    )
+    assert isinstance(engine, Engine)
+    engine.place = str(kwargs_from_env(environment=environment).get("base_url") or USUAL)
+    return engine
+
+
+def problem_of(engine: Engine) -> str:
+    """Why there is none; empty where one answers.
+
+    Raises ``EnvironmentFailed`` where one is there and does not answer as it should: that may pass. A socket that
+    nobody listens on is looked for first: Docker's client leaves one of its own open when it fails.
     """
-    place = str(kwargs_from_env().get("base_url") or USUAL).replace("http+unix://", "unix://")
+    place = engine.place.replace("http+unix://", "unix://")
     if place.startswith("unix://"):
         with socket.socket(socket.AF_UNIX) as knocking:
             try:
@@ -33,7 +87,11 @@ def problem_of(engine: docker.DockerClient) -> str:
             except OSError as error:
                 return f"{place}: {error.strerror or error}"
     try:
-        engine.ping()
-    except (DockerException, OSError) as error:
-        return str(error)
+        engine.ping_within(min(PING_S, engine.api.timeout))
+    except NoAnswer as error:
+        if isinstance(error.__cause__, requests.Timeout):
+            raise EnvironmentFailed(f"{place}: {error}", fix=RESTART) from error
+        return f"{place}: {error}"
+    except DockerException as error:
+        raise EnvironmentFailed(f"{place}: {error}", fix=RESTART) from error
     return ""

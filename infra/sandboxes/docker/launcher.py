@@ -6,13 +6,13 @@ import socket
 from pathlib import Path
 from threading import Lock
 
-import docker
+from docker.errors import DockerException
 
 from infra.sandboxes.cgroups import memory_of, processes_of
 from infra.sandboxes.docker import member as members
 from infra.sandboxes.docker.containers import Containers
 from infra.sandboxes.docker.door import knock, knock_at_nobodys
-from infra.sandboxes.docker.engine import problem_of
+from infra.sandboxes.docker.engine import Engine, problem_of
 from infra.sandboxes.docker.images import Images
 from infra.sandboxes.docker.member import Kind, Member
 from infra.sandboxes.docker.pool import Keeper, Need, Pool
@@ -40,7 +40,7 @@ class DockerLauncher:
 
     def __init__(
         self,
-        engine: docker.DockerClient,
+        engine: Engine,
         images: Images,
         folder: Path,
         runtime: str = "runc",
@@ -58,12 +58,18 @@ class DockerLauncher:
         self._making = Lock()
 
     def offer(self) -> SandboxOffer:
-        """Whether the engine answers, has the runtime, and may be given mounts of ours."""
+        """Whether the engine answers, has the runtime, and may be given mounts of ours.
+
+        Raises ``EnvironmentFailed`` when there is one that does not answer as it should.
+        """
         if os.geteuid() != 0:
             return self._refused("only root may mount what its sandboxes write to", "run the stack as root")
         if problem := problem_of(self._engine):
             return self._refused(f"no engine answers: {problem}", START_DOCKER)
-        runtimes = self._engine.info()["Runtimes"]
+        try:
+            runtimes = self._engine.info()["Runtimes"]
+        except (DockerException, OSError, KeyError) as error:
+            raise EnvironmentFailed(f"the engine does not say which runtimes it has: {error}") from error
         if self._runtime not in runtimes:
             known = ", ".join(sorted(runtimes))
             fix = f"set TILTYARD_DOCKER_RUNTIME to one of {known}"
@@ -109,6 +115,8 @@ class DockerLauncher:
         """The thread that makes others is woken afterwards: this one does not wait for them."""
         try:
             return self._found_or_made(self._kind(order), order, folder)
+        except DockerException as error:
+            raise EnvironmentFailed(f"the engine failed: {error}") from error
         finally:
             self._keeper.wake()
 

@@ -7,8 +7,9 @@ import docker
 from docker.errors import DockerException
 
 from infra.sandboxes.compiled import COMPILE, NAME, PLACE, SOURCE_NAME, write_supervisor
+from infra.sandboxes.docker.engine import NoAnswer
 from schemas.base import sha256
-from tiltyard.errors import SandboxUnavailable
+from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
 
 PYTHON = "/usr/bin/python3"
 """Where an image has its Python, which its sandboxes cannot do without."""
@@ -40,6 +41,8 @@ class Supervisors:
         command = [PYTHON, "-I", "-S", "-c", COMPILE, *paths]
         try:
             self._engine.containers.run(image, command, network_mode="none", volumes=bound, remove=True, user="0:0")
+        except NoAnswer as error:
+            raise EnvironmentFailed(f"the supervisor could not be compiled: {error}") from error
         except DockerException as error:
             raise SandboxUnavailable(
                 f"{PYTHON} of the image {image} does not compile the supervisor: {error}; "

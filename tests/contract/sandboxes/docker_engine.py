@@ -9,7 +9,7 @@ from pathlib import Path
 import docker
 import pytest
 
-from infra.sandboxes.docker.engine import connected, problem_of
+from infra.sandboxes.docker.engine import Engine, connected, problem_of
 from infra.sandboxes.docker.images import Images
 from infra.sandboxes.docker.launcher import DockerLauncher
 from infra.sandboxes.docker.places import LABEL
@@ -17,7 +17,7 @@ from infra.sandboxes.host import SandboxHost
 
 
 @contextmanager
-def engine_or_skip() -> Iterator[docker.DockerClient]:
+def engine_or_skip() -> Iterator[Engine]:
     if os.geteuid() != 0:
         pytest.skip("only root may mount what Docker sandboxes write to")
     engine = connected()
