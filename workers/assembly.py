@@ -128,18 +128,21 @@ async def at_work(
     settings: Settings,
     committed: Committed = lambda episode_id: None,
     workflows: Sequence[type] = WORKFLOWS,
+    grace: timedelta = GRACE,
 ) -> AsyncIterator[None]:
     """All that one worker process does: for any episode, for those whose sandboxes its host has, and, while the
     host has room, for those that order one. It tells that the host is there before it takes anything up."""
     activities = activities_of(parts, settings, committed)
     queue, host = settings.task_queue, host_queue(settings.task_queue, settings.host)
+    anything = worker_of(client, activities, queue, workflows, grace)
+    here = worker_of(
+        *(client, _only(activities, HOST_STEPS), host, (), grace), most=settings.slots + SPARE, polls=HOST_POLLS
+    )
     orders = worker_of(
-        *(client, _only(activities, ORDERS), sandboxes_queue(queue), ()),
+        *(client, _only(activities, ORDERS), sandboxes_queue(queue), (), grace),
         tuner=by_permit(parts.sandboxes.capacity),
         polls=1,
     )
-    here = worker_of(client, _only(activities, HOST_STEPS), host, (), most=settings.slots + SPARE, polls=HOST_POLLS)
-    anything = worker_of(client, activities, queue, workflows)
     async with beating(parts.records, parts.sandboxes, settings), anything, here, orders:
         yield
 

@@ -33,7 +33,7 @@ ENVIRONMENT = {
     "TILTYARD_JANITOR_S": "seconds between two passes of the janitor (15; 1 to 86400)",
     "TILTYARD_JANITOR_GRACE_S": "how long a planned trial may be without a workflow (60; 1 to 86400)",
     "TILTYARD_OUTAGE_S": "how long a host may be silent before its episodes go on elsewhere (120; 1 to 86400)",
-    "TILTYARD_KEEP_SANDBOX_S": "how long an episode that waits keeps its sandbox (60; 0 to 86400)",
+    "TILTYARD_KEEP_SANDBOX_S": "how long an episode that waits keeps its sandbox (60; 1 to 86400)",
     "TILTYARD_HOST": "the name of this host of sandboxes (default: one that the data folder keeps)",
     "TILTYARD_SANDBOXES": "how many sandboxes may be there at once (4 for each processor; 1 to 512)",
     "TILTYARD_WARM_SANDBOXES": "how many containers may wait for sandboxes (2 for each processor; 0 to 512)",
@@ -242,7 +242,7 @@ _RANGES = {
     "TILTYARD_JANITOR_S": (1.0, _DAY_S),
     "TILTYARD_JANITOR_GRACE_S": (1.0, _DAY_S),
     "TILTYARD_OUTAGE_S": (1.0, _DAY_S),
-    "TILTYARD_KEEP_SANDBOX_S": (0.0, _DAY_S),
+    "TILTYARD_KEEP_SANDBOX_S": (1.0, _DAY_S),
 }
 """Least and most seconds of each variable that is a number."""
 _SECONDS = {

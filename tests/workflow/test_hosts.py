@@ -1,0 +1,265 @@
+"""Several hosts: an order goes where there is room, a slow host is waited for, a lost one costs no episode."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client, WorkflowFailureError
+
+from schemas.decision import Decision
+from schemas.episode import End, EpisodeSpec, Validity
+from schemas.host import Capacity, HostBeat, HostRecord
+from schemas.sandbox import SandboxOrder
+from schemas.view import View
+from tests.workflow.arena import Arena, Handle, arena, calls, lease_request, until
+from tests.workflow.boxes import WHOLE, box_task, evidence_of, said, sleeper, writer
+from tests.workflow.two_hosts import HURRIED, CountedSandboxes, host
+from tiltyard.ports import Records
+from tiltyard.testing.memory_sandboxes import MemorySandboxes
+from workers.assembly import Parts
+
+POLICIES = {"writer": writer, "sleeper": sleeper}
+
+
+async def test_hosts_share_the_episodes_and_none_has_more_sandboxes_than_slots(
+    client: Client, tmp_path: Path
+) -> None:
+    async with arena(client, POLICIES, tmp_path) as place:
+        hosts = {"a": CountedSandboxes(1), "b": CountedSandboxes(2)}
+        async with AsyncExitStack() as workers:
+            for name, sandboxes in hosts.items():
+                await workers.enter_async_context(host(place, name, sandboxes))
+            results = await asyncio.gather(*(place.run(box_task(), "writer", HURRIED) for _ in range(6)))
+        assert [result.end for result in results] == [End.SUBMITTED] * 6
+        assert [(one.most, bool(one.made)) for one in hosts.values()] == [(1, True), (2, True)]
+        assert sorted(hosts["a"].made + hosts["b"].made) == sorted(result.episode_id for result in results)
+        assert [await one.sandboxes() for one in hosts.values()] == [(), ()]
+
+
+async def test_an_order_is_taken_only_where_there_is_room(client: Client, tmp_path: Path) -> None:
+    full, free = CountedSandboxes(1), CountedSandboxes(1)
+    await _goes_where_there_is_room(client, tmp_path, full, free)
+
+
+class SaysThatThereIsRoom(CountedSandboxes):
+    async def capacity(self) -> Capacity:
+        return Capacity(slots=1, free=1)
+
+
+async def test_a_permit_that_is_offered_early_is_noticed(client: Client, tmp_path: Path) -> None:
+    """An order waits on a host that has no room, while another one has."""
+    with pytest.raises(AssertionError):
+        await _goes_where_there_is_room(client, tmp_path, SaysThatThereIsRoom(1), CountedSandboxes(1))
+
+
+async def _goes_where_there_is_room(
+    client: Client, home: Path, full: CountedSandboxes, free: CountedSandboxes
+) -> None:
+    """An examination holds the only slot of the first host."""
+    async with arena(client, POLICIES, home) as place:
+        await full.provision(_exam(place))
+        async with host(place, "full", full), host(place, "free", free):
+            for _ in range(4):
+                spec = await place.plan(box_task(), "writer")
+                await place.start(spec, HURRIED)
+            await until(lambda: len(full.asked) > 1 or len(free.made) == 4)
+        assert (full.asked, free.most) == ({"exam"}, 1)
+
+
+def _exam(place: Arena) -> SandboxOrder:
+    owner = lease_request("other", cluster=place.settings.cluster).owner
+    return SandboxOrder(driver="bubblewrap", name="exam", incarnation=1, owner=owner, episode_id="other")
+
+
+async def test_an_order_that_no_host_has_room_for_is_given_up_in_the_end(client: Client, tmp_path: Path) -> None:
+    async with arena(client, POLICIES, tmp_path) as place:
+        full = CountedSandboxes(1)
+        await full.provision(_exam(place))
+        async with host(place, "full", full):
+            result = await place.run(box_task(), "writer", HURRIED.model_copy(update={"patience_s": 2}))
+        assert (result.end, result.validity) == (End.ENVIRONMENT_ERROR, Validity.ENVIRONMENT)
+
+
+async def test_permits_outlive_orders_that_fail_and_workers_that_vanish(client: Client, tmp_path: Path) -> None:
+    async with arena(client, POLICIES, tmp_path) as place:
+        sandboxes = CountedSandboxes(1)
+        for _ in range(3):
+            async with host(place, "a", sandboxes):  # its poll is cancelled with it
+                pass
+        async with host(place, "a", sandboxes):
+            sandboxes.unreachable = True
+            spec = await place.plan(box_task(), "writer")
+            handle = await place.start(spec, HURRIED)
+            await asyncio.sleep(0.5)
+            sandboxes.unreachable = False
+            await handle.result()
+            assert (await place.run(box_task(), "writer", HURRIED)).end is End.SUBMITTED
+        assert (await sandboxes.capacity()).free == 1
+
+
+async def test_a_slow_host_is_given_its_work_again(client: Client, tmp_path: Path) -> None:
+    await _waits_for_a_slow_host(client, tmp_path, lambda parts: parts)
+
+
+class SaysThatAllAreLost:
+    """Records of hosts as they would be if nobody looked at them."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._records, name)
+
+    async def hosts(self, task_queue: str) -> tuple[HostRecord, ...]:
+        found = await self._records.hosts(task_queue)
+        return tuple(one.model_copy(update={"silent_s": 1e6}) for one in found)
+
+
+async def test_a_host_that_is_called_lost_without_a_look_is_noticed(client: Client, tmp_path: Path) -> None:
+    def careless(parts: Parts) -> Parts:
+        return replace(parts, records=SaysThatAllAreLost(parts.records))
+
+    with pytest.raises(AssertionError):
+        await _waits_for_a_slow_host(client, tmp_path, careless)
+
+
+async def _waits_for_a_slow_host(client: Client, home: Path, others: Callable[[Parts], Parts]) -> None:
+    """Its worker is away for longer than the outage limit, and its signs of life go on."""
+    async with arena(client, POLICIES, home) as place:
+        a, b = MemorySandboxes(), MemorySandboxes(1)
+        await b.provision(_exam(place))
+        async with host(place, "b", b, others):
+            a.started.shut()
+            async with host(place, "a", a):
+                spec = await place.plan(box_task(), "writer")
+                handle = await place.start(spec, HURRIED)
+                await a.started.reached.wait()
+            for _ in range(15):
+                await place.records.beat(
+                    HostBeat(host="a", task_queue=place.queue, capacity=Capacity(slots=1, free=0))
+                )
+                await asyncio.sleep(0.2)
+            a.started.open()
+            async with host(place, "a", a, others):
+                await handle.result()
+        evidence = await evidence_of(place, spec)
+        assert evidence.sandbox is not None
+        assert (evidence.sandbox.facts.incarnation, said(evidence)) == (1, WHOLE)
+
+
+async def _in_second_command(
+    place: Arena, sandboxes: MemorySandboxes, **plan: object
+) -> tuple[EpisodeSpec, Handle]:
+    """An episode whose first turn's files are kept, and whose second command goes on for ever."""
+    spec = await place.plan(box_task(**plan), "sleeper")
+    handle = await place.start(spec, HURRIED)
+    await until(lambda: len(sandboxes.executions) == 2)
+    return spec, handle
+
+
+async def test_an_episode_goes_on_elsewhere_when_its_host_is_lost_and_what_is_left_there_is_ended(
+    client: Client, tmp_path: Path
+) -> None:
+    async with arena(client, POLICIES, tmp_path) as place:
+        a, b = MemorySandboxes(), MemorySandboxes(1)
+        exam = await b.provision(_exam(place))
+        async with host(place, "b", b):
+            async with host(place, "a", a):
+                spec, handle = await _in_second_command(place, a)
+            await b.release(exam)
+            await handle.result()
+            result = await place.outcome(spec)
+            assert (result.end, result.validity) == (End.SUBMITTED, Validity.VALID)
+            evidence = await evidence_of(place, spec)
+            assert said(evidence)[1] == "sandbox_lost"
+            assert evidence.sandbox is not None
+            assert evidence.sandbox.facts.incarnation == 2
+            assert [one.path for one in evidence.sandbox.changes] == ["one.txt"]
+            assert [one.ref.incarnation for one in await a.sandboxes()] == [1], "nobody could ask it"
+            async with host(place, "a", a):
+                assert (await place.clean_up()).discarded == 1
+        assert (await a.sandboxes(), await b.sandboxes()) == ((), ())
+
+
+async def test_a_task_may_rather_end_when_its_host_is_lost(client: Client, tmp_path: Path) -> None:
+    async with arena(client, POLICIES, tmp_path) as place:
+        a = MemorySandboxes()
+        async with host(place, "b", MemorySandboxes(0)):
+            async with host(place, "a", a):
+                spec, handle = await _in_second_command(place, a, on_loss="environment_error")
+            await handle.result()
+            result = await place.outcome(spec)
+            assert (result.end, result.reason) == (End.ENVIRONMENT_ERROR, "its host is lost")
+
+
+async def test_when_no_host_is_left_the_episode_ends_in_the_end(client: Client, tmp_path: Path) -> None:
+    async with arena(client, POLICIES, tmp_path) as place:
+        a = MemorySandboxes()
+        async with host(place, "b", MemorySandboxes(0)):
+            async with host(place, "a", a):
+                spec = await place.plan(box_task(), "sleeper")
+                handle = await place.start(spec, HURRIED.model_copy(update={"patience_s": 3}))
+                await until(lambda: len(a.executions) == 2)
+            await handle.result()
+            assert (await place.outcome(spec)).end is End.ENVIRONMENT_ERROR
+
+
+async def test_a_host_that_is_lost_after_the_last_turn_costs_nothing_that_was_kept(
+    client: Client, tmp_path: Path
+) -> None:
+    async with arena(client, POLICIES, tmp_path) as place:
+        a = MemorySandboxes()
+        async with host(place, "b", MemorySandboxes(0)):
+            async with host(place, "a", a):
+                spec = await place.plan(box_task(), "writer")
+                handle = await place.start(spec, HURRIED)
+                place.world.gates["seal"].shut()
+                await place.world.gates["seal"].reached.wait()
+            place.world.gates["seal"].open()
+            await handle.result()
+        result = await place.outcome(spec)
+        assert (result.end, result.validity) == (End.SUBMITTED, Validity.VALID)
+        evidence = await evidence_of(place, spec)
+        assert said(evidence) == WHOLE
+        assert evidence.sandbox is not None
+        assert [one.path for one in evidence.sandbox.changes] == ["notes.txt"]
+
+
+async def test_a_sandbox_that_an_order_left_on_another_host_is_ended(client: Client, tmp_path: Path) -> None:
+    """The worker vanished before it could say that it had made one; another host made it again, under its name."""
+
+    async def patient(view: View) -> Decision:
+        await asyncio.sleep(0 if view.turn else 3600)
+        return calls("shell", command="true")
+
+    async with arena(client, {"patient": patient}, tmp_path) as place:
+        a, b = MemorySandboxes(), MemorySandboxes()
+        async with host(place, "b", b):
+            spec = await place.plan(box_task(), "patient")
+            handle = await place.start(spec, HURRIED)
+            await until(lambda: place.policies.acted.get(spec.episode_id, 0) >= 1)
+            (there,) = await b.sandboxes()
+            await a.provision(SandboxOrder(**there.ref.model_dump(), **there.model_dump(exclude={"ref", "state"})))
+            async with host(place, "a", a):
+                assert (await place.clean_up()).discarded == 1
+            assert await a.sandboxes() == ()
+            assert len(await b.sandboxes()) == 1, "the episode is in it"
+            await place.ground.stop(spec.episode_id)
+            await handle.result()
+
+
+async def test_a_pass_of_the_janitor_does_not_wait_for_a_host_that_is_silent_or_lost(
+    client: Client, tmp_path: Path
+) -> None:
+    async with arena(client, POLICIES, tmp_path) as place, host(place, "b", MemorySandboxes()):
+        async with host(place, "a", MemorySandboxes()):
+            assert (await place.clean_up(tuning=HURRIED)).lost_hosts == ()
+        with pytest.raises(WorkflowFailureError) as failure:
+            await place.clean_up(tuning=HURRIED)
+        assert "the host a: does not take up work" in str(failure.value.cause)
+        await asyncio.sleep(2)
+        assert (await place.clean_up(tuning=HURRIED)).lost_hosts == ("a",)
