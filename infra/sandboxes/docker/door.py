@@ -20,7 +20,7 @@ START_S, PAUSE_S = 20.0, 0.002
 ANSWER_S = 10.0
 """How long it may take to say that it is there. It has nothing else to do."""
 
-NOBODYS = {"set_up": False, "sealed": False, "operations": 0, "programs": 0}
+NOBODYS = {"set_up": False, "sealed": False, "operations": 0, "programs": 0, "reads": 0, "attempts": 0}
 """What a supervisor says of itself that is no sandbox yet, or no more."""
 
 

@@ -66,6 +66,11 @@ def _places(proc: Path, member: Member) -> str:
     return str(found)
 
 
+def _control(proc: Path, member: Member) -> str:
+    """What is where its door is."""
+    return str(sorted("journal" if one == member.journal else one for one in os.listdir(member.control)))
+
+
 def _open_files(proc: Path, member: Member) -> str:
     """Its journal by another name: each sandbox has one of its own. Sockets by their number."""
     return str(sorted(_targets(proc, member.journal)))
@@ -110,6 +115,7 @@ PARTS: Mapping[str, Callable[[Path, Member], str]] = {
     "its processes": _company,
     "its mounts": _mounts,
     "its places": _places,
+    "its door and journal": _control,
     "open files of its supervisor": _open_files,
     "where its supervisor stands": _stands,
     "limits of its supervisor": _limits,

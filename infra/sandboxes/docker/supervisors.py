@@ -1,5 +1,6 @@
 """The supervisor as containers of an image run it: compiled by that image's own Python."""
 
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
@@ -16,10 +17,13 @@ PYTHON = "/usr/bin/python3"
 
 
 class Supervisors:
-    """One folder for each image, below ``folder``: what is bound in its containers, for reading."""
+    """One folder for each image, below ``folder``: what is bound in its containers, for reading. ``write`` puts the
+    source into a folder."""
 
-    def __init__(self, engine: docker.DockerClient, folder: Path) -> None:
-        self._engine, self._folder = engine, folder
+    def __init__(
+        self, engine: docker.DockerClient, folder: Path, write: Callable[[Path], Path] = write_supervisor
+    ) -> None:
+        self._engine, self._folder, self._write = engine, folder, write
 
     def of(self, image: str) -> Path:
         """The folder for the image of this id. Raises ``SandboxUnavailable`` for one without a Python that does."""
@@ -33,7 +37,7 @@ class Supervisors:
     @cached_property
     def _source(self) -> Path:
         """Joined once: it takes a third of the time of a container's start, and comes out the same again."""
-        return write_supervisor(_made(self._folder / "source"))
+        return self._write(_made(self._folder / "source"))
 
     def _compile(self, image: str, source: Path, into: Path) -> None:
         paths = (f"/in/{SOURCE_NAME}", f"/out/{NAME}", str(PLACE / SOURCE_NAME))

@@ -143,6 +143,8 @@ class Supervisor:
             "sealed": self.operations.sealed,
             "operations": len(self.operations.known),
             "programs": len(self.sandbox.programs.records),
+            "reads": len(self.sandbox.marks.records),
+            "attempts": len(self.sandbox.connections.records),
         }
 
     def setup(self, number: tuple[int, int], request: dict[str, Any]) -> dict[str, Any]:
