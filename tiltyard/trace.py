@@ -95,7 +95,7 @@ def _change(row: LedgerRow) -> JsonObject:
     place = agents_place(row.cause) if row.cause_kind == "delivery" else None
     return {
         **row.model_dump(mode="json", exclude={"position", "cause"}),
-        "caused_by": list(place) if place else row.cause_kind,
+        "caused_by": list(place if place[2] else place[:2]) if place else row.cause_kind,
     }
 
 

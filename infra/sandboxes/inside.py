@@ -6,7 +6,7 @@ told when the world has been away for too long; the time in which it was away is
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 
 class Worlds(NamedTuple):
-    """The way to the worlds. ``open`` makes the service when it is first needed. A world that has been away for
-    ``patience`` is told to be away to those who wait."""
+    """The way to the worlds. ``service`` is asked for before each answer, and may make it for the first one. That a
+    world has been away for ``patience`` is told to those who wait."""
 
-    open: Callable[[], WorldService]
+    service: Callable[[], Awaitable[WorldService]]
     patience: timedelta = timedelta(seconds=120)
 
 
@@ -71,7 +71,8 @@ class Inside:
         while True:
             began = time.monotonic()
             try:
-                told = await self._worlds.open().answer(access, incarnation, exposes, asked)
+                service = await self._worlds.service()
+                told = await service.answer(access, incarnation, exposes, asked)
                 break
             except WorldUnreachable:
                 lost_s += self._excuse(time.monotonic() - began)

@@ -91,6 +91,7 @@ def run(
     found = resolve_policy(policy, str(Path.cwd()), catalogue.shipped, Settings.from_environment(home).search_path)
     _check_script(found, chosen)
     _check_sandbox(sandbox, chosen)
+    _check_network(sandbox, chosen)
     options = (
         *(("--tasks", str(place)) if place else ()),
         "--policy",
@@ -140,6 +141,19 @@ def _check_sandbox(sandbox: "DriverName", chosen: "Sequence[Task]") -> None:
                 "leave it out: `tiltyard doctor` says what bubblewrap needs; where that cannot run, unsafe-local "
                 "is for tasks of your own without a tests contract, see docs/sandboxes.md, Drivers"
             ),
+        )
+
+
+def _check_network(sandbox: "DriverName", chosen: "Sequence[Task]") -> None:
+    """A world is served in a network of the sandbox's own. Raises ``BadInput`` naming a task that has one served."""
+    from tiltyard.errors import BadInput
+
+    serving = [task.id for task in chosen if task.sandbox is not None and task.sandbox.exposes]
+    if sandbox == "unsafe-local" and serving:
+        raise BadInput(
+            f"has no network of its own, and {serving[0]} serves its world in one",
+            field="--sandbox unsafe-local",
+            fix="use bubblewrap or docker",
         )
 
 

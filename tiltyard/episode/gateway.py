@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from schemas.decision import Call
-from schemas.sandbox import SandboxRef
+from schemas.sandbox import SandboxRef, WorldAccess, WorldSeen
 from schemas.slice import LeaseRef
 from schemas.task import Task
 from schemas.tool import ToolSpec
@@ -13,7 +13,7 @@ from schemas.world import DeliveryRequest, Shown
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.errors import BadInput
 from tiltyard.ports import Sandboxes, World
-from tiltyard.sandbox.tools import SANDBOX_TOOLS, in_time, is_command, request_of, shown_of
+from tiltyard.sandbox.tools import SANDBOX_TOOLS, in_time, is_command, request_of, shown_of, with_clock
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,16 @@ class Answered:
     outage_s: float = 0
 
 
-def after_command(clocks: Clocks, tool: str) -> Clocks:
-    """A command costs the episode what its tool declares, whatever came of it."""
+def after_command(clocks: Clocks, tool: str, seen: WorldSeen | None = None) -> Clocks:
+    """A command costs the episode what its tool declares, whatever came of it.
+
+    ``seen`` is the world after the last call from inside the sandbox. Such a call moves the world's clock like any
+    other; where the agent has called the world since, its clock is ahead of what was seen.
+    """
     cost_s = SANDBOX_TOOLS[tool].cost_s
-    return Clocks(clocks.now_s + cost_s, clocks.elsewhere_s + cost_s)
+    elsewhere_s = clocks.elsewhere_s + cost_s
+    inside_s = 0 if seen is None else seen.now_s + elsewhere_s - seen.elsewhere_s
+    return Clocks(max(clocks.now_s + cost_s, inside_s), elsewhere_s)
 
 
 class Gateway:
@@ -62,6 +68,17 @@ class Gateway:
         """All tools of the task's world and, where it has one, of its sandbox."""
         tools = await self._reconciler.until_reply(lambda: self._world.describe(task.world))
         return (*tools, *SANDBOX_TOOLS.values()) if task.sandbox is not None else tools
+
+    async def connect(self, place: Place) -> None:
+        """Let programs in the sandbox reach the world, where the task exposes it: from this incarnation on, and from
+        no older one. Again: nothing happens. Raises as ``call`` does."""
+        sandbox, plan, lease = place.sandbox, place.task.sandbox, place.lease
+        if sandbox is None or plan is None or not plan.exposes:
+            return
+        access = WorldAccess(world=place.task.world, namespace=lease.namespace, generation=lease.generation)
+        reach = self._reconciler.until_reply
+        await reach(lambda: self._world.admit(lease.namespace, lease.generation, sandbox.incarnation))
+        await reach(lambda: self._sandboxes.connect(sandbox, access))
 
     async def call(self, place: Place, sent: str, call: Call, clocks: Clocks, left_s: float = math.inf) -> Answered:
         """Carry out a call under the delivery id ``sent``. A command may take ``left_s`` real seconds at most.
@@ -90,11 +107,12 @@ class Gateway:
         sandbox, plan = place.sandbox, place.task.sandbox
         assert sandbox is not None, "a task with a sandbox has no turn before it has one"
         assert plan is not None
-        after = after_command(clocks, call.tool)
         request = request_of(call.tool, call.arguments, sent, plan.limits)
         if isinstance(request, Shown):
-            return Answered(request, after)
-        cut = in_time(request, left_s)
+            return Answered(request, after_command(clocks, call.tool))
+        cut = with_clock(in_time(request, left_s), clocks.elsewhere_s if plan.exposes else 0)
         lasts = timedelta(seconds=plan.limits.command_s)
         reply, outage_s = await self._reconciler.timed(lambda: self._sandboxes.call(sandbox, cut), lasts)
-        return Answered(shown_of(request, reply), after, outage_s=outage_s)
+        seen = reply.exec.world if reply.exec is not None else None
+        outage_s += seen.outage_s if seen is not None else 0
+        return Answered(shown_of(request, reply), after_command(clocks, call.tool, seen), outage_s=outage_s)

@@ -8,7 +8,7 @@ from schemas.task import Task
 from schemas.world import LeaseRequest, Owner
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.ports import World
-from tiltyard.sandbox.tools import world_tools
+from tiltyard.sandbox.tools import inside_tools, world_tools
 
 
 class Leasing:
@@ -46,6 +46,7 @@ class Leasing:
             world=task.world,
             template=task.template,
             tools=world_tools(task),
+            inside_tools=inside_tools(task),
             faults=task.faults,
             seed=order.spec.seed,
         )

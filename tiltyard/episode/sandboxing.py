@@ -55,6 +55,8 @@ class Sandboxing:
         assert task.sandbox is not None
         if spec.sandbox == "unsafe-local" and task.hides_tests:
             raise SandboxUnavailable("unsafe-local isolates nothing, and the task has hidden tests")
+        if spec.sandbox == "unsafe-local" and task.sandbox.exposes:
+            raise SandboxUnavailable("unsafe-local has no network of its own, and the task serves its world in one")
         start, from_turn = await self._start(order, task.sandbox)
         cluster, temporal_namespace = self._place
         wanted = SandboxOrder(
@@ -74,6 +76,7 @@ class Sandboxing:
             environment=task.sandbox.environment,
             limits=task.sandbox.limits,
         )
+            exposes=task.sandbox.exposes,
         try:
             ref = await self._reconciler.until_reply(lambda: self._sandboxes.provision(wanted))
         except SandboxLost:  # the next one may be made on another host, and this one must not hold its slot here

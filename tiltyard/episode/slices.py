@@ -96,6 +96,7 @@ class SliceRunner:
         """Turns until the workflow is needed. A failing policy ends them, and is judged by what it has done."""
         spec = now.request.spec
         try:
+            await self._gateway.connect(now.place)
             now.tools = await self._offered(now.task)
             policy = await self._policies.open(spec.episode_id, spec, now.task)
             now.began = time.monotonic()

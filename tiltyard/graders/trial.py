@@ -1,7 +1,8 @@
 """One trial as graders read it: the agent's calls in order, each joined with the world's record of it."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -28,7 +29,8 @@ class AgentCall:
     """One call that the agent decided on.
 
     ``status``, ``code`` and ``content`` are what the agent was shown, by the world's record where there is one;
-    ``unknown`` is a call without any outcome. ``effect`` says whether it changed the world.
+    ``unknown`` is a call without any outcome. ``effect`` says whether it changed the world. ``request`` numbers
+    those that a program in the sandbox made for it, from 1: they follow the command that it descends from.
     """
 
     turn: int
@@ -40,6 +42,7 @@ class AgentCall:
     content: JsonValue = None
     effect: bool = False
     delivery_id: str = ""
+    request: int = 0
 
     @property
     def operation_id(self) -> str | None:
@@ -48,15 +51,28 @@ class AgentCall:
 
     @property
     def place(self) -> str:
-        return f"turn {self.turn}, call {self.index}"
+        return told_place((self.turn, self.index, self.request))
 
 
-def agents_place(delivery_id: str) -> tuple[int, int] | None:
-    """(turn, call) of an agent's delivery; ``None`` for the harness's own, such as the settling wait."""
-    parts = delivery_id.rsplit("/", 2)[1:]
-    if len(parts) == 2 and all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-        return int(parts[0]), int(parts[1])
-    return None
+Place = tuple[int, int, int]
+"""(turn, call, request): where a call of the world was made. Request 0 is the agent's own call; others were made by
+programs of its command."""
+
+INSIDE = re.compile(r"(?P<command>.*)/http/(?P<request>[1-9][0-9]{0,8})", re.ASCII | re.DOTALL)
+OWN = re.compile(r".*/(?P<turn>[0-9]{1,9})/(?P<call>[0-9]{1,9})", re.ASCII | re.DOTALL)
+
+
+def agents_place(delivery_id: str) -> Place | None:
+    """The place of an agent's delivery; ``None`` for the harness's own, such as the settling wait."""
+    inside = INSIDE.fullmatch(delivery_id)
+    own = OWN.fullmatch(inside["command"] if inside else delivery_id)
+    return (int(own["turn"]), int(own["call"]), int(inside["request"]) if inside else 0) if own else None
+
+
+def told_place(place: Place) -> str:
+    """A place in words."""
+    turn, call, request = place
+    return f"turn {turn}, call {call}" + (f", request {request}" if request else "")
 
 
 @dataclass(frozen=True)
@@ -72,18 +88,21 @@ class Trial:
     exams: tuple[Exam, ...] = ()
 
     @cached_property
-    def deliveries(self) -> Mapping[tuple[int, int], DeliveryRecord]:
-        """The agent's deliveries by (turn, call); the harness's own do not count as the agent's."""
+    def deliveries(self) -> Mapping[Place, DeliveryRecord]:
+        """The agent's deliveries by their places; the harness's own do not count as the agent's."""
         places = ((agents_place(record.delivery_id), record) for record in self.facts.deliveries)
         return {place: record for place, record in places if place is not None}
 
     @cached_property
     def calls(self) -> tuple[AgentCall, ...]:
-        return tuple(
-            _joined(turn, index, call, self.deliveries.get((turn.turn, index)))
+        """What the agent decided on, each followed by what programs of it called."""
+        own = {
+            (turn.turn, index, 0): _joined(turn, index, call, self.deliveries.get((turn.turn, index, 0)))
             for turn in self.turns
             for index, call in enumerate(turn.decision.calls)
-        )
+        }
+        inside = {place: _inside(place, record) for place, record in self.deliveries.items() if place[2]}
+        return tuple(call for _, call in sorted({**own, **inside}.items()))
 
     @cached_property
     def effects(self) -> tuple[AgentCall, ...]:
@@ -109,6 +128,16 @@ class Trial:
             if call.operation_id is not None:
                 found.setdefault(call.tool, set()).add(call.operation_id)
         return {tool: frozenset(ids) for tool, ids in found.items()}
+
+
+def _inside(place: Place, record: DeliveryRecord) -> AgentCall:
+    """A call that a program made. What it was answered is what the agent's program was shown."""
+    turn, index, request = place
+    made = AgentCall(turn, index, record.tool, record.arguments, delivery_id=record.delivery_id, request=request)
+    if record.reply is None:
+        return made
+    shown = record.reply.shown
+    return replace(made, status=shown.status, code=shown.code, content=shown.content, effect=record.reply.committed)
 
 
 def _joined(turn: TurnRecord, index: int, call: Call, record: DeliveryRecord | None) -> AgentCall:

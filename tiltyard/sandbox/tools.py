@@ -115,6 +115,12 @@ def world_tools(task: Task) -> tuple[str, ...]:
     return tuple(tool for tool in task.tools if task.sandbox is None or tool not in SANDBOX_TOOLS)
 
 
+def inside_tools(task: Task) -> tuple[str, ...]:
+    """The tools of its world that programs in the task's sandbox may call, each once."""
+    exposes = task.sandbox.exposes if task.sandbox is not None else {}
+    return tuple(dict.fromkeys(tool for tools in exposes.values() for tool in tools))
+
+
 def request_of(tool: str, arguments: JsonObject, op_id: str, limits: SandboxLimits) -> SandboxRequest | Shown:
     """What the sandbox is asked to do, or the error that the agent is shown (I11)."""
     try:
@@ -146,6 +152,13 @@ def in_time(request: SandboxRequest, left_s: float) -> SandboxRequest:
     if not isinstance(request, ExecRequest) or request.timeout_s <= left_s:
         return request
     return request.model_copy(update={"timeout_s": max(left_s, LEAST_COMMAND_S)})
+
+
+def with_clock(request: SandboxRequest, elsewhere_s: int) -> SandboxRequest:
+    """The request with the time that the episode has spent outside its world, where it is a command."""
+    if not isinstance(request, ExecRequest):
+        return request
+    return request.model_copy(update={"elsewhere_s": elsewhere_s})
 
 
 def below_work(path: str) -> str:

@@ -18,7 +18,7 @@ from schemas.sandbox import SandboxLimits
 from schemas.task import Reference, Step, Task
 from tiltyard.errors import BadInput, BadTask
 from tiltyard.references import expressions, resolve, step_of
-from tiltyard.sandbox.tools import TOOLS
+from tiltyard.sandbox.tools import TOOLS, inside_tools
 from tiltyard.suite.commands import refused
 from tiltyard.suite.examinable import examinable
 from tiltyard.suite.explain import joined, nearest
@@ -71,10 +71,20 @@ def _tools(task: Task, kind: WorldKind) -> Iterator[BadInput]:
     for index, name in enumerate(task.tools):
         if name not in known:
             yield _unknown_tool(f"tools.{index}", name, known, "the world")
+    yield from _exposed(task, known - set(TOOLS))
     offered = (set(task.tools) & known) or known
+    offered |= set(inside_tools(task)) & known
     for path, name in _named_tools(task):
         if name not in offered:
             yield _unknown_tool(path, name, offered, "tools" if task.tools else "the world")
+
+
+def _exposed(task: Task, known: set[str]) -> Iterator[BadInput]:
+    """Every tool that programs in the sandbox can call is the world's own."""
+    for service, tools in task.sandbox.exposes.items() if task.sandbox is not None else ():
+        for index, name in enumerate(tools):
+            if name not in known:
+                yield _unknown_tool(f"sandbox.exposes.{service}.{index}", name, known, "the world")
 
 
 def _unknown_tool(path: str, name: str, known: set[str], where: str) -> BadInput:

@@ -13,6 +13,10 @@ KEY = "[key]"
 NAMES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         r"^[A-Za-z_][A-Za-z0-9_]*$": ("letters, digits and _, with no digit first", "such as LANG"),
+        r"^[a-z][a-z0-9-]{0,30}$": (
+            "up to 31 lower-case letters, digits and -, with a letter first",
+            "such as desk",
+        ),
         r"^[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9._-]*){2}$": (
             "WORLD/FAMILY/VARIANT in lower-case letters, digits, - and (not in WORLD) . and _",
             "rename the variant, or the file",

@@ -172,4 +172,5 @@ def test_every_right_answer_of_every_shipped_task_scores_nothing_as_a_claim() ->
 )
 def test_only_numbered_deliveries_are_the_agents(delivery_id: str) -> None:
     assert agents_place(delivery_id) is None
-    assert agents_place("a/b/1/12/3") == (12, 3)
+    assert agents_place("a/b/1/12/3") == (12, 3, 0)
+    assert agents_place("a/b/1/12/3/http/41") == (12, 3, 41)

@@ -22,7 +22,10 @@ from tiltyard.testing.rehearse import rehearse
 from tiltyard.worlds.engine import Engine
 from tiltyard.worlds.replacement.world import WORLD
 
-TASKS = {task.id.removeprefix("replacement/"): task for task in shipped().match(["replacement"])}
+TASKS = {
+    task.id.removeprefix("replacement/"): task for task in shipped().match(["replacement"]) if not task.needs_sandbox
+}
+"""Those that are played here; ``over-http`` needs a sandbox with processes."""
 
 FAMILIES = {
     *("approved", "not-approved", "reply-lost", "receipt-service-down", "receipt-delayed"),
