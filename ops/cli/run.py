@@ -145,7 +145,7 @@ def _check_sandbox(sandbox: "DriverName", chosen: "Sequence[Task]") -> None:
 
 
 def _check_network(sandbox: "DriverName", chosen: "Sequence[Task]") -> None:
-    """A world is served in a network of the sandbox's own. Raises ``BadInput`` naming a task that has one served."""
+    """A world is served in a network of the sandbox's own. Raises ``BadInput`` naming a task that does that."""
     from tiltyard.errors import BadInput
 
     serving = [task.id for task in chosen if task.sandbox is not None and task.sandbox.exposes]

@@ -70,7 +70,7 @@ class Gateway:
         return (*tools, *SANDBOX_TOOLS.values()) if task.sandbox is not None else tools
 
     async def connect(self, place: Place) -> None:
-        """Let programs in the sandbox reach the world, where the task exposes it: from this incarnation on, and from
+        """Let programs in the sandbox reach the world, where the task exposes it: those of this incarnation, and of
         no older one. Again: nothing happens. Raises as ``call`` does."""
         sandbox, plan, lease = place.sandbox, place.task.sandbox, place.lease
         if sandbox is None or plan is None or not plan.exposes:
