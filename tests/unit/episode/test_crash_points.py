@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +15,7 @@ from schemas.slice import CloseRequest, LeaseRef, SliceReport, SliceRequest
 from schemas.start import LeaseOrder
 from schemas.task import Reference, Settle, Step, Task
 from schemas.view import View
+from tests.unit.episode.crashing import Crashing, Fuse, restarted
 from tiltyard.episode.closing import Closer
 from tiltyard.episode.collecting import SandboxCloser
 from tiltyard.episode.delivery import Reconciler
@@ -47,44 +47,6 @@ TASK = Task(
     ),
     references=(Reference(steps=(Step(submit={}),)),),
 )
-
-
-class Crashed(Exception):
-    """The process died here."""
-
-
-@dataclass
-class Fuse:
-    """Blows at the ``at``-th step it is asked at, once; counts the steps."""
-
-    at: int = -1
-    steps: int = 0
-    names: list[str] = field(default_factory=list)
-
-    def step(self, name: str) -> None:
-        self.names.append(name)
-        self.steps += 1
-        if self.steps - 1 == self.at:
-            raise Crashed(name)
-
-
-class Crashing:
-    """A port whose every method may crash before it does anything, and after it has done it."""
-
-    def __init__(self, port: object, fuse: Fuse) -> None:
-        self._port = port
-        self._fuse = fuse
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._port, name)
-
-        async def crashing(*arguments: object) -> object:
-            self._fuse.step(f"before {name}")
-            answer = await method(*arguments)
-            self._fuse.step(f"after {name}")
-            return answer
-
-        return crashing
 
 
 def policy(view: View) -> Decision:
@@ -156,14 +118,6 @@ async def _turns(
         if report.reason == "end":
             return report
     raise AssertionError
-
-
-async def restarted(attempt: Any) -> Any:
-    """Do it; when it crashes, do it again, as Temporal would."""
-    try:
-        return await attempt()
-    except Crashed:
-        return await attempt()
 
 
 @pytest.mark.parametrize("slice_turns", [1, 10])
