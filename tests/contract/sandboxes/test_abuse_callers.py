@@ -30,7 +30,7 @@ async def test_a_timeout_leaves_nothing_of_the_command_running(yard: Yard) -> No
     async with yard.sandbox() as box:
         ended = await box.sh("sleep 1000 & (trap '' TERM; sleep 1000) & wait", timeout_s=0.5)
         assert (ended.timed_out, ended.signal) == (True, "SIGKILL")
-        assert yard.processes(box) == 1
+        await until(lambda: yard.processes(box) == 1, "what was killed takes a moment to go")
 
 
 async def test_a_caller_that_goes_away_leaves_a_command_that_is_still_ours(yard: Yard) -> None:
