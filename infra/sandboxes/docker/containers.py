@@ -80,30 +80,28 @@ class Containers:
     def strays(self) -> int:
         """End what nobody has; how many were ended. Raises ``EnvironmentFailed`` when the engine does not answer.
 
-        That is whatever this folder has beside what was made and not ended here, and containers of data folders
-        that are not there any more.
+        That is whatever this folder has beside what was made and not ended here; and any container of ours, of
+        whichever folder, whose own is gone: nobody can ask it any more.
         """
         had = set(self._had)
         try:
             found = {*self._listed(), *members.folders(self._home)}
-        except (DockerException, OSError) as error:
-            raise EnvironmentFailed(f"the engine does not tell its containers: {error}") from error
+        except DockerException as error:
+            raise EnvironmentFailed(f"the engine does not say which containers there are: {error}") from error
         left = [folder for folder in sorted(found) if folder not in had and folder not in self._had]
-        for folder in left:
-            log.warning("the container %s is nobody's: it is ended", members.name_of(folder))
-        return sum([self._end_stray(folder) for folder in left])
+        return sum(self._end_stray(folder) for folder in left)
 
     def _listed(self) -> Iterator[Path]:
-        """Folders of containers that are ours, or whose data folder is gone."""
+        """Folders of containers of this home, and of those whose folder has been removed."""
         for one in self._engine.api.containers(all=True, filters={"label": [f"{LABEL}=sandbox", HOME]}):
-            home = Path(one["Labels"][HOME])
-            if home == self._home or not home.exists():
-                yield home / one["Names"][0].removeprefix("/").removeprefix(members.name_of(Path()))
+            home, name = Path(one["Labels"][HOME]), one["Names"][0].lstrip("/")
+            folder = home / name.removeprefix(members.PREFIX)
+            if home == self._home or not (folder / members.CONTROL).exists():
+                yield folder
 
     def _end_stray(self, folder: Path) -> bool:
-        if folder.parent == self._home:
-            return self.end(folder)
-        return remove(self._engine, members.name_of(folder))
+        log.warning("the container %s is nobody's: it is ended", members.name_of(folder))
+        return remove(self._engine, members.name_of(folder)) and self.end(folder)
 
 
 def _opened(member: Member, first: int) -> Member:

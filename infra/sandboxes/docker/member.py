@@ -20,6 +20,9 @@ from schemas.base import Model
 
 RECORD, CONTROL = "member.json", "ctl"
 
+PREFIX = "tiltyard-"
+"""How names of containers begin; the rest is that of their folder."""
+
 LINK = "container"
 """In a sandbox's folder: the way to the folder of the container that serves it."""
 
@@ -95,7 +98,7 @@ class Member(Model):
 
 
 def name_of(folder: Path) -> str:
-    return f"tiltyard-{folder.name}"
+    return PREFIX + folder.name
 
 
 def journal_of(served: int) -> str:
