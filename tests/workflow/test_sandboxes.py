@@ -190,6 +190,7 @@ async def test_terminated_while_the_sandbox_is_being_made(client: Client, tmp_pa
 
 
 async def test_a_host_that_does_not_answer_until_the_deadline(client: Client, tmp_path: Path) -> None:
+    """Calls without an end parked episodes, and what failed counted as a score of 0 (NeMo-RL 3470)."""
     async with boxes(client, tmp_path) as (place, gated):
         gated.gates["call"].failing = lambda: SandboxUnreachable("no reply")
         spec = await place.plan(box_task(limits={"command_s": 1}), "writer")

@@ -85,7 +85,8 @@ async def test_links_are_data(yard: Yard) -> None:
 
 
 async def test_a_swap_of_links_gets_nothing_copied_or_overwritten(yard: Yard) -> None:
-    """A file and a folder that are links to the outside every other moment, while they are copied and written."""
+    """A file and a folder that are links to the outside every other moment, while they are copied and written: what
+    was checked by name was opened by name, and was something else by then (PraisonAI 4107)."""
     swap = """
 import os
 os.makedirs("plain"); open("plain/passwd", "w").write("own")
@@ -113,7 +114,8 @@ while True:
 
 @pytest.mark.parametrize("path", ["..", "a/..", "../etc/passwd", "/etc/passwd", "a//b", ".", "a/./b", "", "a\\0b"])
 async def test_a_path_that_is_none_is_refused(yard: Yard, path: str) -> None:
-    """As a client without our checks would send it."""
+    """As a client without our checks would send it. One that ended in two dots had a copy write beside its folder on
+    the host (inspect_ai 4369)."""
     path = path.replace("\\0", "\0")
     async with yard.sandbox() as box:
         await box.sh("mkdir a")

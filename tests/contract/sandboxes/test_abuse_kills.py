@@ -122,6 +122,7 @@ async def test_a_host_that_is_killed_leaves_nothing_alive(
 async def test_a_host_that_is_killed_in_a_provision(
     bubblewrap: BubblewrapLauncher, tmp_path: Path, moment: str
 ) -> None:
+    """bwrap may not have asked yet to be ended with whoever started it (bubblewrap 633)."""
     with start_doomed(tmp_path, moment) as doomed:
         assert await asyncio.to_thread(doomed.wait) == -signal.SIGKILL
     await sweep(tmp_path, expected="")
@@ -132,7 +133,8 @@ async def test_a_host_that_is_killed_in_a_provision(
 async def test_a_host_that_is_killed_while_it_makes_a_container(
     docker_images: Path, tmp_path: Path, moment: str
 ) -> None:
-    """It may have been created, and started, and nobody was told of it: its mark is older than it."""
+    """It may have been created, and started, and nobody was told of it: its mark is older than it
+    (benchflow 554)."""
     with start_doomed(tmp_path, moment, "docker", docker_images) as doomed:
         assert await asyncio.to_thread(doomed.wait) == -signal.SIGKILL
     async with docker_host(tmp_path, docker_images) as host:

@@ -146,6 +146,7 @@ async def test_nobody_says_who_is_killed_for_want_of_memory(yard: Yard) -> None:
 
 @pytest.mark.parametrize("signal", ["KILL", "TERM", "INT", "HUP", "STOP", "USR1", "SEGV"])
 async def test_no_signal_from_inside_reaches_the_supervisor(yard: Yard, signal: str) -> None:
+    """A sample whose agent had ended its sandbox counted as a success (inspect_ai 4709)."""
     async with yard.sandbox() as box:
         ended = await box.sh(f"kill -{signal} 1; kill -{signal} 1")
         assert ended.exit_code == yard.expected.signalling_the_supervisor
@@ -241,11 +242,13 @@ async def test_there_is_no_way_to_the_control_socket(yard: Yard) -> None:
 
 
 async def test_a_child_that_holds_the_outputs_holds_up_nobody(yard: Yard) -> None:
+    """A command has ended when its leader has (moby 33039, 41052; gvisor 11730), the second time too."""
     async with yard.sandbox() as box:
-        ended = await box.sh("sleep 1000 & echo said; exit 4", timeout_s=60)
-        assert (ended.exit_code, ended.stdout.text, ended.timed_out) == (4, "said\n", False)
+        for _ in range(2):
+            ended = await box.sh("sleep 1000 & echo said; exit 4", timeout_s=60)
+            assert (ended.exit_code, ended.stdout.text, ended.timed_out) == (4, "said\n", False)
         report = await drained(box)
-        assert (report.found, report.ended_by_term, report.empty) == (1, 1, True)
+        assert (report.found, report.ended_by_term, report.empty) == (2, 2, True)
 
 
 async def test_a_line_of_a_billion_bytes_is_cut(yard: Yard) -> None:

@@ -66,6 +66,7 @@ async def yard(docker_images: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 async def test_nothing_of_one_sandbox_is_in_the_next_one_of_its_container(yard: ResetYard) -> None:
+    """A file of another day was taken for the output of this trial (video-search 911)."""
     limits = SandboxLimits(cpu_s=7, output_bytes=1024, command_s=5)
     first = await yard.made(environment={"CANARY": CANARY}, limits=limits)
     told = await first.sh("python3 -", stdin=LEAVES_MUCH.encode())

@@ -48,7 +48,7 @@ async def test_docker(check: SandboxCheck, host: SandboxHost) -> None:
 async def test_a_sandbox_outlives_its_host_in_the_middle_of_a_command(
     engine: docker.DockerClient, docker_images: Path, tmp_path: Path
 ) -> None:
-    """The host is killed, and the next one finds the command under way: it ran once."""
+    """The host is killed, and the next one finds the command under way: it ran once (dawn 15)."""
     program = "tests.contract.sandboxes.docker_host_to_kill"
     doomed = await asyncio.create_subprocess_exec(
         sys.executable, "-m", program, str(tmp_path), str(docker_images), SCRIPT, cwd=Path(__file__).parents[3]

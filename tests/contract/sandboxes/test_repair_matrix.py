@@ -147,6 +147,7 @@ def test_row(played: Table, row: Row) -> None:
 
 
 def test_what_a_background_process_would_do_later_never_happens(played: Table) -> None:
+    """It wrote over the verdict when the grader had finished (hud-python 526)."""
     left = played["nohup_writer", FIRST].evidence.sandbox
     assert left is not None
     background = [process for process in left.facts.processes if process.left]

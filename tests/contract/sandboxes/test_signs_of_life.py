@@ -31,7 +31,8 @@ async def pinged(yard: Yard, times: int = MANY) -> None:
 
 
 async def test_a_silent_worker_reclaims_nothing(yard: Yard) -> None:
-    """No lease on a sandbox runs out: nobody asks for anything, nobody is even connected, and it lives."""
+    """No lease on a sandbox runs out: nobody asks for anything, nobody is even connected, and it lives
+    (OpenSandbox 1200)."""
     host = await yard.start(patience=OFTEN)
     with tempfile.TemporaryDirectory() as runtime:
         path = Path(runtime) / "sandboxes.sock"

@@ -103,6 +103,7 @@ def test_what_cannot_be_recorded_is_refused_with_the_field() -> None:
 def test_what_is_too_large_is_refused_with_the_field_and_the_limit(
     field: str, limit: int, sized: Callable[[int], Decision]
 ) -> None:
+    """It would otherwise be tried again for ever by a workflow that cannot take it (pydantic-ai 7164)."""
     assert recordable(sized(limit)) == sized(limit)
     with pytest.raises(PolicyFailed, match=f": {field}: {limit + 1} bytes, larger than {limit}$"):
         recordable(sized(limit + 1))

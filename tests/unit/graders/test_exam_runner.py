@@ -146,6 +146,7 @@ def price(n): return 0
 
 @pytest.mark.parametrize("shop", FORGERS.values(), ids=FORGERS.keys())
 def test_a_pass_cannot_be_had_by_simple_means(tmp_path: Path, shop: str) -> None:
+    """An agent wrote the verdict itself (pier 51)."""
     assert not run(tmp_path, shop).passed
 
 
