@@ -19,7 +19,6 @@ from infra.sandboxes.testimony import Reached, Testimony, read_testimony, with_e
 from infra.sandboxes.threads import in_thread
 from infra.sandboxes.verdicts import MemoryVerdicts
 from schemas.sandbox import (
-    Enforced,
     ExecRequest,
     SandboxDrain,
     SandboxFacts,
@@ -75,6 +74,7 @@ class HeldSandbox:
         """Have the supervisor put the order's files and limits in place."""
         content = order.model_dump(include={"marked", "start", "environment", "limits"})
         await self.ask("setup", **{**(self._launched.setup if self._launched else {}), **content})
+        self.require_there()  # it may have been lost since it answered
         self.now(state="live")
         log.info("%s is there, for the episode %s", _name(self.ref), self.kept.episode_id)
 
@@ -163,11 +163,11 @@ class HeldSandbox:
             assert self.kept.drain is not None
             return self.kept.drain
 
-    async def facts(self, enforced: tuple[Enforced, ...]) -> SandboxFacts:
+    async def facts(self) -> SandboxFacts:
         """What the supervisor knows, with what is known outside. Of a lost one, what it had written down."""
         if self.kept.drain is None and self.kept.state != "lost":
             raise BadInput("it is not drained", field="sandbox", fix="drain it first")
-        outside: dict[str, object] = {"driver": self.ref.driver, "incarnation": self.ref.incarnation, "enforced": enforced}
+        outside: dict[str, object] = {"driver": self.ref.driver, "incarnation": self.ref.incarnation, "enforced": self.kept.enforced}
         known = self.kept.identity
         outside |= {name: known[name] for name in ("image", "isolation", "served_before") if name in known}
         outside["drain"] = self.kept.drain or SandboxDrain()
@@ -258,7 +258,10 @@ class HeldSandbox:
     async def end(self) -> bool:
         """Kill it and clean up; whether nothing is left. Again: tries again with what was left."""
         async with self._ending:
-            self._ended = self._ended or await self._end()
+            try:
+                self._ended = self._ended or await self._end()
+            except Exception:  # whatever a driver meets with: it is tried again
+                log.exception("%s cannot be ended", _name(self.ref))
             if self._link:
                 self._link.close()
             return self._ended

@@ -7,13 +7,13 @@ at the start, and they are told as lost until their episodes give them up. Those
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Self, TypeVar
 
 from infra.sandboxes import records
 from infra.sandboxes.held import HeldSandbox
+from infra.sandboxes.inheritance import Ends, Inheritance, remains
 from infra.sandboxes.launching import Launcher
 from infra.sandboxes.making import Making
 from infra.sandboxes.patience import PATIENCE, Patience
@@ -62,12 +62,15 @@ class SandboxHost:
         self._gone: OrderedDict[str, int] = OrderedDict()
         self._tasks: set[asyncio.Task[object]] = set()
         self._offers: dict[DriverName, asyncio.Task[SandboxOffer]] = {}
-        self._unknown: set[Path] = set()  # folders of sandboxes that nobody can name, with something left in them
+        self._inheritance = Inheritance(launchers, folder)
         self._sweeping = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
-        for folder, kept in list(records.found(self._folder)):
-            await self._sweep(folder, kept)
+        for held in await self._inheritance.found(self._holding):
+            self._held[held.ref] = held
+            if held.kept.state != "lost" and not self._free.locked():
+                await self._free.acquire()
+                held.has_slot = True
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -108,7 +111,7 @@ class SandboxHost:
         """Start making it, unless it is too late for it."""
         if ref.incarnation <= self._newest(ref.name):
             raise SandboxLost(f"the sandbox {ref.name}/{ref.incarnation} was there, and is gone")
-        if (folder := folder_of(self._folder, ref)) in self._unknown:
+        if (folder := folder_of(self._folder, ref)) in self._inheritance.unknown:
             raise EnvironmentFailed(f"something of an earlier sandbox is left in {folder}")
         making = self._making[ref.name] = Making(ref)
         making.start(self._make(making, order, before))
@@ -151,11 +154,11 @@ class SandboxHost:
     async def _launch(self, order: SandboxOrder, earlier: Reached) -> None:
         """Make the sandbox in the slot that was taken for it, which it keeps or gives back."""
         launcher, folder = self._launchers[order.driver], folder_of(self._folder, ref_of(order))
-        held = HeldSandbox(Kept.of(order, earlier), folder, _remains(launcher, folder), self._patience)
+        held = HeldSandbox(Kept.of(order, earlier), folder, remains(launcher, folder), self._patience)
         held.has_slot = True
         try:
             records.remove(folder)
-            held.now()
+            held.now(enforced=(await self.offer(order.driver)).enforced)
             await held.attach(await launcher.launch(order, folder))
             await held.set_up(order)
         except BaseException as error:
@@ -183,8 +186,7 @@ class SandboxHost:
         return await self._to_its_end(self._find(sandbox).drain())
 
     async def facts(self, sandbox: SandboxRef) -> SandboxFacts:
-        held = self._find(sandbox)
-        return await held.facts((await self.offer(sandbox.driver)).enforced)
+        return await self._find(sandbox).facts()
 
     async def release(self, sandbox: SandboxRef) -> None:
         await self._to_its_end(self._release(sandbox))
@@ -195,7 +197,7 @@ class SandboxHost:
     async def sweep(self) -> int:
         """One at a time, and all of it whatever one driver says."""
         async with self._sweeping:
-            ended = sum([await self._end_unknown(folder) for folder in sorted(self._unknown)])
+            ended = await self._inheritance.end_unknown()
             problems: list[EnvironmentFailed] = []
             for launcher in self._launchers.values():
                 try:
@@ -244,43 +246,8 @@ class SandboxHost:
             raise SandboxLost(f"the sandbox {sandbox.name}/{sandbox.incarnation} is not there")
         return held
 
-    async def _sweep(self, folder: Path, kept: Kept | None) -> None:
-        """End what an earlier host process left of a sandbox. One that somebody had is kept as lost."""
-        if kept is None or kept.ref.driver not in self._launchers or folder != folder_of(self._folder, kept.ref):
-            log.warning("the record in %s is none of a sandbox here: whatever belongs to it is ended", folder)
-            self._unknown.add(folder)
-            await self._end_unknown(folder)
-            return
-        ends = _remains(self._launchers[kept.ref.driver], folder, kept.identity)
-        held = HeldSandbox(kept, folder, ends, self._patience)
-        self._held[kept.ref] = held
-        if kept.state == "making":
-            await self._give_up(held)
-        elif not await self._found(held):
-            await held.lose("its host has ended")
-
-    async def _end_unknown(self, folder: Path) -> bool:
-        """End whatever belongs to a folder, by whichever driver; whether nothing is left."""
-        if all([await _remains(launcher, folder)() for launcher in self._launchers.values()]):
-            records.remove(folder)
-            self._unknown.discard(folder)
-        return folder not in self._unknown
-
-    async def _found(self, held: HeldSandbox) -> bool:
-        """Whether it has outlived its host, and is ours from now on."""
-        launcher = self._launchers[held.ref.driver]
-        try:
-            launched = await launcher.find(held.kept.identity) if held.kept.state != "lost" else None
-        except Exception:  # whatever a damaged record leads to, the host starts
-            log.exception("the sandbox in %s cannot be asked any more", held.folder)
-            return False
-        if launched is None:
-            return False
-        await held.attach(launched)
-        if not self._free.locked():
-            await self._free.acquire()
-            held.has_slot = True
-        return True
+    def _holding(self, kept: Kept, folder: Path, ends: Ends) -> HeldSandbox:
+        return HeldSandbox(kept, folder, ends, self._patience)
 
     async def _to_its_end(self, work: Coroutine[None, None, T]) -> T:
         """Do it, also when whoever asked is cancelled meanwhile."""
@@ -304,19 +271,3 @@ def no_driver(driver: DriverName, launchers: Iterable[DriverName]) -> SandboxOff
     """The offer of a driver that is not there."""
     others = " or ".join(f"`--sandbox {name}`" for name in launchers)
     return SandboxOffer(driver=driver, available=False, problem="it does not exist here", fix=f"use {others}")
-
-
-def _remains(
-    launcher: Launcher, folder: Path, identity: Mapping[str, object] = MappingProxyType({})
-) -> Callable[[], Awaitable[bool]]:
-    """Ends what is left of a sandbox that is known by its record only; whether nothing is left."""
-
-    async def end() -> bool:
-        try:
-            known = {**identity, "folder": str(folder)}
-            return await in_thread(lambda: launcher.sweep(known))
-        except Exception:  # whatever a damaged record leads to, the host starts
-            log.exception("what is left of the sandbox in %s cannot be ended", folder)
-            return False
-
-    return end

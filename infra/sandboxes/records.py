@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from infra.local.state import write_atomically
 from infra.sandboxes.testimony import Reached
 from schemas.base import Model, sha256
-from schemas.sandbox import SandboxDrain, SandboxOrder, SandboxRecord, SandboxRef
+from schemas.sandbox import Enforced, SandboxDrain, SandboxOrder, SandboxRecord, SandboxRef
 from schemas.world import Owner
 
 RECORD, JOURNAL = "record.json", "journal"
@@ -29,6 +29,7 @@ class Kept(Model):
 
     ``making``: nobody has been given it yet. ``identity`` is what the driver finds its remains by. ``drain`` is
     there once it has been drained. ``memory_kills`` processes were ended for want of memory before it was lost.
+    ``enforced`` is what it was held to when it was made.
     ``earlier`` is what was reached for in the incarnations before it.
     """
 
@@ -37,6 +38,7 @@ class Kept(Model):
     episode_id: str
     state: Literal["making", "live", "sealed", "lost"] = "making"
     identity: dict[str, Any] = Field(default_factory=dict)
+    enforced: tuple[Enforced, ...] = ()
     drain: SandboxDrain | None = None
     memory_kills: int = 0
     earlier: Reached = Reached()

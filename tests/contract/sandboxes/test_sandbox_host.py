@@ -12,6 +12,7 @@ import pytest
 
 from infra.sandboxes.held import HeldSandbox
 from infra.sandboxes.host import SandboxHost
+from infra.sandboxes.inheritance import AT_ONCE
 from infra.sandboxes.records import Kept, counts
 from schemas.sandbox import SandboxRef
 from tests.contract.sandboxes.host_yard import SHORT, SLEEP, TRUE, Yard, open_yard, order, states, waits
@@ -121,6 +122,39 @@ async def test_a_launch_that_fails_leaves_nothing_and_may_be_tried_again(yard: Y
         assert (await states(host), yard.launcher.places, list(yard.folder.iterdir())) == ({}, set(), [])
     yard.launcher.crash = None
     assert await host.provision(order())
+
+
+async def test_a_driver_that_fails_at_an_end_is_asked_again(yard: Yard, caplog: pytest.LogCaptureFixture) -> None:
+    host = await yard.start(slots=1)
+    ref = await host.provision(order())
+
+    def fail() -> None:
+        raise OSError("the engine hung up")
+
+    yard.launcher.while_ending = fail
+    with caplog.at_level(logging.ERROR):
+        yard.last.die()
+        while "cannot be ended" not in caplog.text:
+            await asyncio.sleep(0)
+        await host.release(ref)
+    assert await states(host) == {"one/1": "lost"}
+    yard.launcher.while_ending = lambda: None
+    await host.release(ref)
+    await host.provision(order("next"))
+
+
+async def test_many_that_an_earlier_host_left_are_ended_at_once(yard: Yard) -> None:
+    """Most of it is waiting for what was killed to go."""
+    host = await yard.start(slots=50)
+    for number in range(50):
+        await host.provision(order(f"many{number}"))
+    together = threading.Barrier(2)
+    yard.launcher.while_ending = lambda: together.wait(30)
+    later = await yard.start(slots=50)
+    yard.launcher.while_ending = lambda: None
+    assert set((await states(later)).values()) == {"lost"}
+    assert yard.launcher.places == set()
+    assert 1 < yard.launcher.at_once <= AT_ONCE
 
 
 @pytest.mark.parametrize("how", ["mute", "deadly"])
@@ -546,7 +580,7 @@ async def test_a_host_that_was_killed_in_the_middle_of_a_launch_leaves_nothing(y
     host = await yard.start()
     yard.launcher.mute.add("setup")
     making = await waits(host, order())
-    while not yard.launcher.launched:
+    while not yard.launcher.launched or "setup" not in yard.last.asked:
         await asyncio.sleep(0)
     yard.launcher.mute.clear()
     later = await yard.start()
