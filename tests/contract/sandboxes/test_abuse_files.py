@@ -114,8 +114,8 @@ while True:
 
 @pytest.mark.parametrize("path", ["..", "a/..", "../etc/passwd", "/etc/passwd", "a//b", ".", "a/./b", "", "a\\0b"])
 async def test_a_path_that_is_none_is_refused(yard: Yard, path: str) -> None:
-    """As a client without our checks would send it. One that ended in two dots had a copy write beside its folder on
-    the host (inspect_ai 4369)."""
+    """As a client without our checks would send it. One that ended in two dots had a copy write beside its folder
+    on the host (inspect_ai 4369)."""
     path = path.replace("\\0", "\0")
     async with yard.sandbox() as box:
         await box.sh("mkdir a")

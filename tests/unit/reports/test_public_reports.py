@@ -1,4 +1,4 @@
-"""Every public report of what went wrong elsewhere is a test that names it: one that is renamed or lost is missed."""
+"""Every public report of what went wrong elsewhere is a test that names it: one that is lost is missed."""
 
 import ast
 import re
