@@ -20,7 +20,9 @@ STATUS = (
 )
 """Lines of ``/proc/PID/status`` that do not change by themselves."""
 
-INTERNET = ("tcp", "tcp6", "udp", "udp6", "udplite", "udplite6", "raw", "raw6", "icmp", "icmp6")
+OF_A_NAMESPACE = ("used", "inuse", "tw")
+"""What ``/proc/PID/net/sockstat`` counts of one namespace: sockets, those of a protocol, ports that are kept for a
+while. The rest is the machine's. The tables of the sockets themselves take long to read."""
 
 NICE = 16
 """Where ``/proc/PID/stat`` has it, counted from after the name."""
@@ -102,9 +104,18 @@ def _status(proc: Path, member: Member) -> str:
 
 
 def _sockets(proc: Path, member: Member) -> str:
-    """Unix sockets without their numbers, and whatever there is of the internet's: closed ones count, too."""
+    """Unix sockets without their numbers, and how many there are of any kind: closed ones count, too."""
     unix = sorted(" ".join(line.split()[3:6] + line.split()[7:]) for line in _lines(proc / "net/unix")[1:])
-    return str([*unix, *(f"{name} {line}" for name in INTERNET for line in _lines(proc / "net" / name)[1:])])
+    return str(
+        [*unix, *(_counted(line) for name in ("sockstat", "sockstat6") for line in _lines(proc / "net" / name))]
+    )
+
+
+def _counted(line: str) -> str:
+    """Of ``TCP: inuse 0 orphan 0 tw 0 alloc 8 mem 1`` what is of this namespace."""
+    protocol, *pairs = line.split()
+    counts = dict(zip(pairs[::2], pairs[1::2], strict=True))
+    return f"{protocol} {[counts.get(name) for name in OF_A_NAMESPACE]}"
 
 
 def _ipc(proc: Path, member: Member) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.sandboxes.docker.area import PLACES
 from infra.sandboxes.docker.member import Member
 from infra.sandboxes.mounts import as_seen_by, mount_memory
 from schemas.sandbox import SandboxLimits
@@ -330,3 +331,15 @@ async def test_two_releases_at_once_reset_it_once(yard: ResetYard) -> None:
     again = await yard.made()
     assert await again.out("echo there") == "there\n"
     await yard.over(again)
+
+
+async def test_a_place_that_is_not_fresh_is_told_from_one_that_is(yard: ResetYard) -> None:
+    box = await yard.made()
+    member, limits = yard.member_of(box), SandboxLimits()
+    assert member.area.unlike(root_of(member), limits) == []
+    assert member.area.unlike(root_of(member), limits.model_copy(update={"disk_bytes": 2**20})) == [*PLACES]
+    await box.sh("touch /work/file; ln -s / /tmp/link; mkfifo /dev/shm/pipe")
+    assert member.area.unlike(root_of(member), limits) == [*PLACES]
+    await box.sh("rm /work/file /tmp/link /dev/shm/pipe; chmod 700 /tmp")
+    assert member.area.unlike(root_of(member), limits) == ["/tmp"]
+    await yard.over(box)
