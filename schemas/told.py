@@ -82,6 +82,10 @@ class MarkedRead(Told):
     incarnation: int = 0
 
 
+DNS_PORT = 53
+"""Where names are asked for."""
+
+
 class ConnectionAttempt(Told):
     """Somebody tried to reach an address outside of the sandbox, or to have a name resolved (port 53, anywhere).
 

@@ -9,7 +9,7 @@ from schemas.sandbox import SandboxDrain, SandboxFacts, SandboxRef
 from schemas.slice import CloseReport, CloseRequest, Ending
 from schemas.task import WAIT, Task
 from schemas.world import TOO_MANY_JOBS, DeliveryRequest, DrainReport, Facts
-from tiltyard.episode.collecting import SandboxCloser, without_files
+from tiltyard.episode.collecting import SandboxCloser
 from tiltyard.episode.delivery import Reconciler, delivery_id
 from tiltyard.episode.gateway import Clocks, Gateway
 from tiltyard.episode.giving_up import said_earlier
@@ -84,7 +84,7 @@ class Closer:
             closed = await self._sandboxes.close(request.sandbox, task.sandbox, turns, request.settle)
         except SandboxLost as error:
             ending, left = await self._lost(request.sandbox, request.ending, task, turns, error)
-            left = without_files(request.sandbox) if left is None and earlier else left
+            left = await self._sandboxes.without_files(request.sandbox) if left is None and earlier else left
             return ending, _after(earlier, left), await self._sandboxes.drained(request.sandbox)
         return request.ending, _after(earlier, closed), closed.facts.drain
 
@@ -101,7 +101,8 @@ class Closer:
             return Ending.of(End.ENVIRONMENT_ERROR, why), None
         if kept is None:
             ending = Ending.of(ending.end, "; ".join(filter(None, (ending.reason, why))))
-        return ending, (kept or without_files(sandbox)).model_copy(update={"out_of_memory": starved})
+        left = kept or await self._sandboxes.without_files(sandbox)
+        return ending, left.model_copy(update={"out_of_memory": starved})
 
     async def _close_world(self, request: CloseRequest, task: Task, clocks: Clocks) -> tuple[Facts, DrainReport]:
         namespace, generation = request.lease.namespace, request.lease.generation

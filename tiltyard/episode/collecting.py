@@ -54,7 +54,18 @@ class SandboxCloser:
         if plan is None or plan.on_loss != "restore" or plan.settle_s or has_unsaved(task, turns):
             return None
         name, files = await self._last_kept(plan, turns)
-        return _evidence(plan, name, files, _unknown(sandbox)).model_copy(update={"lost": True})
+        return _evidence(plan, name, files, await self._said(sandbox)).model_copy(update={"lost": True})
+
+    async def without_files(self, sandbox: SandboxRef) -> SandboxEvidence:
+        """Of a sandbox that is lost with all that was in it."""
+        return SandboxEvidence(facts=await self._said(sandbox), lost=True)
+
+    async def _said(self, sandbox: SandboxRef) -> SandboxFacts:
+        """What a lost sandbox had written down; nothing where that is gone with its host."""
+        try:
+            return await self._reconciler.until_reply(lambda: self._sandboxes.facts(sandbox))
+        except SandboxLost:
+            return SandboxFacts(driver=sandbox.driver, incarnation=sandbox.incarnation)
 
     async def given_up(
         self, plan: SandboxPlan, turns: Sequence[TurnRecord], said: Sequence[SandboxFacts]
@@ -78,12 +89,3 @@ def _evidence(plan: SandboxPlan, name: str, kept: Manifest, facts: SandboxFacts)
         snapshot=name,
         packs=tuple(pack.name for pack in kept.packs),
     )
-
-
-def without_files(sandbox: SandboxRef) -> SandboxEvidence:
-    """Of a sandbox that is lost with all that was in it."""
-    return SandboxEvidence(facts=_unknown(sandbox), lost=True)
-
-
-def _unknown(sandbox: SandboxRef) -> SandboxFacts:
-    return SandboxFacts(driver=sandbox.driver, incarnation=sandbox.incarnation)

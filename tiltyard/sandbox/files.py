@@ -18,6 +18,22 @@ def start_of(plan: SandboxPlan) -> Snapshot:
     )
 
 
+def marks_of(plan: SandboxPlan, start: Snapshot) -> dict[str, str]:
+    """The marked files among those that an incarnation begins with: by their paths, each with the task's path.
+
+    An agent may have moved or copied one before: what holds the same bytes is marked as well, unless it is empty.
+    """
+    marked = {sha256(plan.files[path].encode("utf-8", "surrogatepass")): path for path in plan.marked}
+    empty = sha256(b"")
+    by_path = {path: path for path in plan.marked}
+    named = {
+        entry.path: by_path.get(entry.path) or (marked.get(entry.digest, "") if entry.digest != empty else "")
+        for entry in start.entries
+        if entry.kind == "file"
+    }
+    return {path: name for path, name in named.items() if name}
+
+
 def digests(snapshot: Snapshot) -> dict[str, str]:
     """Digests of all files by path."""
     return {entry.path: entry.digest for entry in snapshot.entries if entry.kind == "file"}

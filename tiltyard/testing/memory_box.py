@@ -249,6 +249,17 @@ class MemoryBox:
             drain=self.drained,
         )
 
+    def testimony(self) -> SandboxFacts:
+        """What it had written down, once it is lost."""
+        return SandboxFacts(
+            driver=self.ref.driver,
+            incarnation=self.ref.incarnation,
+            commands=tuple(_record(operation) for operation in self.operations.values()),
+            marked_reads=self._marked_reads(),
+            from_journal=True,
+            drain=self.drained or SandboxDrain(),
+        )
+
     def _marked_reads(self) -> tuple[MarkedRead, ...]:
         counts = Counter(self.files.marked_reads)
         return tuple(
@@ -294,7 +305,8 @@ def _fail(operation: Operation, error: BaseException) -> None:
 
 
 def _record(operation: Operation) -> CommandRecord:
-    request, done = operation.request, operation.outcome.done() and not operation.in_flight
+    request, outcome = operation.request, operation.outcome
+    done = outcome.done() and not operation.in_flight and outcome.exception() is None
     result = operation.outcome.result().exec if done else None
     return CommandRecord(
         op_id=request.op_id,

@@ -141,6 +141,10 @@ class MemorySandboxes:
         return await self._live(sandbox).drain()
 
     async def facts(self, sandbox: SandboxRef) -> SandboxFacts:
+        box = self._boxes.get(sandbox.name)
+        if box is not None and box.ref == sandbox and box.state == "lost":
+            self._require_reachable()
+            return box.testimony()
         return self._live(sandbox).facts()
 
     async def release(self, sandbox: SandboxRef) -> None:

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from schemas.base import sha256
 from schemas.evidence import FileChange
 from schemas.sandbox import FileEntry, SandboxLimits, SandboxPlan, Snapshot
-from tiltyard.sandbox.files import changes, digests, start_of
+from tiltyard.sandbox.files import changes, digests, marks_of, start_of
 
 
 def file(path: str, content: bytes, mode: int = 0o644) -> FileEntry:
@@ -69,3 +69,17 @@ def test_a_link_in_the_place_of_a_file_is_a_change_even_to_an_equal_file() -> No
     start, end = snapshot(file("a", b"1"), file("b", b"1")), snapshot(file("a", b"1"), link("b", "a"))
     assert [(one.path, one.change, one.kind) for one in changes(start, end)] == [("b", "updated", "link")]
     assert [one.path for one in changes(end, snapshot(file("a", b"1"), link("b", "c")))] == ["b"]
+
+
+def test_marks_follow_a_file_into_the_next_incarnation() -> None:
+    plan = SandboxPlan(files={"key": "17", "blank": "", "plain": "p"}, marked=("key", "blank"))
+    assert marks_of(plan, start_of(plan)) == {"key": "key", "blank": "blank"}
+    files = {"moved/key": b"17", "copy": b"17", "key": b"17 and mine", "other": b"", "plain": b"p"}
+    entries = [FileEntry(path=path, content=content, digest=sha256(content)) for path, content in files.items()]
+    later = Snapshot(entries=(*entries, FileEntry(path="blank", kind="directory")))
+    assert marks_of(plan, later) == {"moved/key": "key", "copy": "key", "key": "key"}
+
+
+def test_what_is_marked_must_be_there() -> None:
+    with pytest.raises(ValidationError, match="marked: 'gone' is not among files; add it there, or take it out"):
+        SandboxPlan(files={"key": "17"}, marked=("gone",))
