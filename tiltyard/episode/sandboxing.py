@@ -76,8 +76,8 @@ class Sandboxing:
             marked=marks_of(task.sandbox, start),
             environment=task.sandbox.environment,
             limits=task.sandbox.limits,
-        )
             exposes=task.sandbox.exposes,
+        )
         try:
             ref = await self._reconciler.until_reply(lambda: self._sandboxes.provision(wanted))
         except SandboxLost:  # the next one may be made on another host, and this one must not hold its slot here
