@@ -7,8 +7,9 @@ from schemas.contract import AnswerContract
 from schemas.decision import Call, Decision
 from schemas.episode import End, EpisodeSpec, PolicySpec
 from schemas.evidence import Evidence
+from schemas.journal import Writer
 from schemas.sandbox import SandboxPlan
-from schemas.slice import SliceRequest
+from schemas.slice import LeaseRef, SliceRequest
 from schemas.start import LeaseOrder, ProvisionOrder
 from schemas.task import Limits, Reference, Step, Task
 from schemas.view import View
@@ -16,6 +17,7 @@ from tiltyard.episode.delivery import Reconciler
 from tiltyard.episode.gateway import Gateway
 from tiltyard.episode.leasing import Leasing
 from tiltyard.episode.sandboxing import Checkpoints, Sandboxing
+from tiltyard.episode.slice_state import begun
 from tiltyard.episode.slices import SliceRunner
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.testing.local_world import LocalWorld
@@ -84,6 +86,23 @@ async def test_the_last_turn_may_use_what_is_left_and_no_more() -> None:
     assert (evidence.ending.end, evidence.ending.reason) == (End.BUDGET_EXHAUSTED, "wall time")
     assert evidence.sandbox is not None
     assert [change.path for change in evidence.sandbox.changes] == ["saved"]
+
+
+def test_what_is_kept_back_for_the_last_turn() -> None:
+    """Until the policy is told: then commands may have that too."""
+    for wall_s, turn_s, kept_s in ((100, 120, 10), (10_000, 120, 120), (10_000, 5, 5)):
+        asked = task(wall_s=wall_s, turn_s=turn_s)
+        spec = EpisodeSpec(
+            episode_id="e", task_id=asked.id, task_digest="", world="tally", policy=PolicySpec(target="p"),
+            limits=asked.limits,
+        )  # fmt: skip
+        for noticed in (False, True):
+            request = SliceRequest(
+                spec=spec, lease=LeaseRef(namespace="n", generation=1), run_id="r", slice_no=0, seconds=1,
+                wall_left_s=wall_s, noticed=noticed,
+            )  # fmt: skip
+            now = begun(request, Writer(run_id="r", slice_no=0, attempt_id="a"), asked, ())
+            assert round(now.wall_left_s - now.command_left_s) == (0 if noticed else kept_s)
 
 
 async def test_a_command_that_is_sent_again_with_less_time_left_is_the_same() -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.base import canonical, sha256
@@ -60,11 +60,12 @@ class Keeper:
     base: Manifest = EMPTY
 
     async def keep(self, files: Snapshot) -> tuple[str, int]:
-        """(the name, bytes that were stored for it)."""
+        """(the name, bytes that were sent and stored for it)."""
         before = set(self.objects.contents)
         sent = without(files, known_to(self.start, self.base))
         name, self.base = await keep(self.objects, sent, self.start, self.base)
-        return name, sum(len(self.objects.contents[new]) for new in set(self.objects.contents) - before)
+        stored = sum(len(self.objects.contents[new]) for new in set(self.objects.contents) - before)
+        return name, stored + sum(len(entry.content or b"") for entry in sent.entries)
 
     async def fetch(self, name: str) -> Snapshot:
         return await fetch(self.objects, name, self.start)
@@ -91,6 +92,7 @@ MOVES = st.lists(
 )
 
 
+@settings(max_examples=50, deadline=None)
 @given(MOVES)
 def test_every_one_of_many_comes_back_as_it_was(moves: list[dict[str, bytes]]) -> None:
     """Also contents that move, come back, are the task's or stand twice."""
@@ -117,7 +119,7 @@ async def test_it_costs_what_has_changed_since_the_last_time() -> None:
     for turn in range(40):
         files["0007"] = random.Random(turn).randbytes(10_000)
         _, cost = await keeper.keep(snapshot(files))
-        assert cost < 40_000, f"one file of 10,000 bytes of a hundred has changed: {cost} bytes at {turn}"
+        assert cost < 60_000, f"one file of 10,000 bytes of a hundred has changed: {cost} bytes at {turn}"
     name, nothing = await keeper.keep(snapshot(files))
     assert (nothing, (await keeper.keep(snapshot(files)))[0]) == (0, name), "equal files are an equal object"
 
@@ -128,17 +130,27 @@ async def test_many_small_files_are_two_objects() -> None:
     assert len(keeper.objects.contents) == 2
 
 
-async def test_reading_costs_at_most_twice_what_is_there_however_often_it_was_kept() -> None:
-    keeper, files = Keeper(), random_files(64, 1_000)
-    numbers = random.Random(2)
-    for _ in range(200):
-        for path in numbers.sample(sorted(files), 7):
-            files[path] = numbers.randbytes(1_000)
+async def test_reading_costs_at_most_twice_what_is_there() -> None:
+    """Each time one file stays and thirty others are written anew, which leaves much in packs that nobody needs."""
+    keeper, numbers, files = Keeper(), random.Random(2), dict[str, bytes]()
+    for turn in range(40):
+        files |= {f"{number:02}": numbers.randbytes(1_000) for number in range(30)}
+        files[f"stays-{turn:02}"] = numbers.randbytes(1_000)
         name, _ = await keeper.keep(snapshot(files))
+        read = sum(len(keeper.objects.contents[pack.name]) for pack in keeper.base.packs)
+        assert read < 2.2 * 1_000 * len(files), "more than twice the contents, with the packs' heads"
     assert await keeper.fetch(name) == snapshot(files)
-    assert len(keeper.base.packs) <= MAX_PACKS
-    read = sum(len(keeper.objects.contents[pack.name]) for pack in keeper.base.packs)
-    assert read < 3 * 64_000, "more than twice the contents, with the packs' heads"
+
+
+async def test_what_only_grows_stays_in_few_objects() -> None:
+    keeper, numbers, files = Keeper(), random.Random(2), dict[str, bytes]()
+    for turn in range(3 * MAX_PACKS):
+        files[f"{turn:02}"] = numbers.randbytes(1_000)
+        name, cost = await keeper.keep(snapshot(files))
+        assert len(keeper.base.packs) <= MAX_PACKS
+        assert cost < 30_000
+    assert len(keeper.base.packs) == MAX_PACKS
+    assert await keeper.fetch(name) == snapshot(files)
 
 
 async def test_a_repeat_after_a_put_that_failed_is_as_if_nothing_had_been() -> None:
@@ -231,6 +243,7 @@ def test_damage_is_bad_input(damaged: bytes) -> None:
     assert caught.value.field == "manifest"
 
 
+@settings(deadline=None)
 @given(st.integers(0, min(len(PACK), len(MANIFEST)) - 1), st.integers(0, 255))
 def test_a_changed_byte_never_crashes_it(position: int, value: int) -> None:
     """It is noticed, or it is one of the header that says nothing."""
