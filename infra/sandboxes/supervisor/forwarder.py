@@ -38,7 +38,7 @@ LINGER_S = 2.0
 class Forwarder:
     """Listens to programs in the sandbox. ``ask`` sends a frame (JSON, tail) to the host, if there is one."""
 
-    def __init__(self, operations: Operations, ask: Callable[[bytes, bytes], None]) -> None:
+    def __init__(self, operations: Operations, ask: Callable[[bytes, bytes], None], port: int = PORT) -> None:
         import _socket  # only where it is needed: most tasks expose nothing
 
         self.operations, self.sandbox = operations, operations.sandbox
@@ -54,11 +54,12 @@ class Forwarder:
         self._socket = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
         try:
             self._socket.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
-            self._socket.bind((ADDRESS, PORT))
+            self._socket.bind((ADDRESS, port))
             self._socket.listen(WAITING_CALLERS)
         except OSError as error:
             self._socket.close()
-            raise Failure("EnvironmentFailed", f"nothing can listen on {ADDRESS}:{PORT}: {error}") from None
+            raise Failure("EnvironmentFailed", f"nothing can listen on {ADDRESS}:{port}: {error}") from None
+        self.address = self._socket.getsockname()
         self._socket.setblocking(False)
         self.sandbox.loop.on(self._socket.fileno(), self._meet)
 
@@ -105,11 +106,16 @@ class Forwarder:
             self._chooses = False
 
     def _begin(self, caller: Caller, request: HttpRequest) -> None:
-        op_id, number = self._operation_of(caller), 0
-        if request.method not in READS:
+        calls, number = request.method not in READS, 0
+        if calls and self.operations.sealed:
+            self.operations.refused += 1
+            caller.answer(503, http_refusal("sealed", "the episode has ended"))
+            return
+        op_id = self._operation_of(caller)
+        if calls:
             number = self._numbers.get(op_id, 0) + 1
-            if (refused := self._refusal(number)) is not None:
-                caller.answer(*refused)
+            if number > MAX_CALLS:
+                caller.answer(429, http_refusal("too_many_calls", f"one command makes at most {MAX_CALLS} calls"))
                 return
             self._numbers[op_id] = number
             self.sandbox.journal.write("forwarded", op=op_id, number=number)
@@ -122,15 +128,6 @@ class Forwarder:
         self._by, self._sent, self._sent_at = caller, (dumps(asked).encode("ascii"), request.body), time.monotonic()
         self.sandbox.dealings.begin(op_id)
         self.send()
-
-    def _refusal(self, number: int) -> tuple[int, bytes] | None:
-        """Why a call is not forwarded, as an answer."""
-        if self.operations.sealed:
-            self.operations.refused += 1
-            return 503, http_refusal("sealed", "the episode has ended")
-        if number > MAX_CALLS:
-            return 429, http_refusal("too_many_calls", f"one command makes at most {MAX_CALLS} calls")
-        return None
 
     def send(self) -> None:
         """Send what is under way; again to a host that is new."""
@@ -154,22 +151,24 @@ class Forwarder:
 
     def _operation_of(self, caller: Caller) -> str:
         """By whoever calls; else the operation that is under way, or was last."""
-        sandbox = self.sandbox
-        process = caller_of(caller.host, caller.port, sandbox.agent)
-        op_id = sandbox.programs.operation_of(process) if process is not None else ""
-        if op_id:
-            return op_id
+        if not caller.op_id:
+            process = caller_of(caller.host, caller.port, self.sandbox.agent)
+            caller.op_id = self.sandbox.programs.operation_of(process) if process is not None else ""
+        if caller.op_id:
+            return caller.op_id
         commands = [operation for operation in self.operations.known.values() if operation.do == "exec"]
         running = [operation for operation in commands if not operation.ended]
         return (running or commands)[-1].op_id if commands else ""
 
 
 class Caller:
-    """One connection of a program. ``request`` is the one that it waits for the answer to."""
+    """One connection of a program. ``request`` is the one that it waits for the answer to, ``op_id`` the operation
+    that the program descends from, once that is known."""
 
     def __init__(self, forwarder: Forwarder, fd: int, host: str, port: int) -> None:
         self.fd, self.host, self.port = fd, host, port
         self.request: HttpRequest | None = None
+        self.op_id = ""
         self._forwarder, self._loop = forwarder, forwarder.sandbox.loop
         self._requests = HttpRequests()
         self._out = memoryview(b"")
