@@ -3,19 +3,33 @@
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from temporalio import activity
 
 from activities.attempt import attempt
 from activities.upkeep import kept
-from schemas.host import HostCheck, HostRecord, Hosts
+from schemas.host import HostCheck, HostRecord, Hosts, Room, RoomOrder
 from schemas.sandbox import SandboxRecord, SandboxRef
 from schemas.upkeep import Discard, Discarded, Hosted, HostLook, UpkeepOrder
 from tiltyard.episode.delivery import Reconciler
+from tiltyard.errors import EnvironmentFailed
 from tiltyard.ports import Chains, ChainState, Records, Sandboxes
 
 FORGOTTEN_S = 86_400.0
 """A host that has been silent for so long is nobody's concern any more."""
+
+
+class Permits(Protocol):
+    """Room on this host for sandboxes that are on their way."""
+
+    async def promise(self, name: str) -> bool:
+        """Keep room for a sandbox, if there is any. Raises ``SandboxUnreachable``."""
+        ...
+
+    def keep(self, name: str) -> None:
+        """The sandbox is there, or will not be: the room is not on promise any more."""
+        ...
 
 
 class HostActivities:
@@ -26,6 +40,7 @@ class HostActivities:
         self,
         host: str,
         watched_s: Callable[[], float],
+        permits: Permits,
         sandboxes: Sandboxes,
         reconciler: Reconciler,
         records: Records,
@@ -33,12 +48,20 @@ class HostActivities:
         cluster: str,
         temporal_namespace: str,
     ) -> None:
-        self._host, self._watched_s = host, watched_s
+        self._host, self._watched_s, self._permits = host, watched_s, permits
         self._sandboxes = sandboxes
         self._reconciler = reconciler
         self._records = records
         self._chains = chains
         self._place = (cluster, temporal_namespace)
+
+    @activity.defn
+    async def find_room(self, order: RoomOrder) -> Room:
+        """This host, which has room. One that has lost it since passes the order on, by being tried again."""
+        async with attempt():
+            if not await self._permits.promise(order.name):
+                raise EnvironmentFailed(f"the host {self._host} has no room any more")
+            return Room(host=self._host)
 
     @activity.defn
     async def is_lost(self, check: HostCheck) -> bool:

@@ -5,6 +5,7 @@ import asyncio
 from temporalio import activity
 
 from activities.attempt import attempt
+from activities.hosting import Permits
 from schemas.slice import GivenUp, GiveUpRequest, LeaseRef, ReleaseRequest
 from schemas.start import LeaseOrder, Provisioned, ProvisionOrder
 from tiltyard.episode.giving_up import GivingUp
@@ -15,11 +16,13 @@ from tiltyard.episode.sandboxing import Sandboxing
 class LeaseActivities:
     """Leases, recycles and quarantines namespaces; provisions, gives up and discards sandboxes, on ``host``."""
 
-    def __init__(self, leasing: Leasing, sandboxing: Sandboxing, giving_up: GivingUp, host: str) -> None:
+    def __init__(
+        self, leasing: Leasing, sandboxing: Sandboxing, giving_up: GivingUp, host: str, permits: Permits
+    ) -> None:
         self._leasing = leasing
         self._sandboxing = sandboxing
         self._giving_up = giving_up
-        self._host = host
+        self._host, self._permits = host, permits
 
     @activity.defn
     async def lease(self, order: LeaseOrder) -> LeaseRef:
@@ -29,7 +32,10 @@ class LeaseActivities:
     @activity.defn
     async def provision(self, order: ProvisionOrder) -> Provisioned:
         async with attempt():
-            made = await self._sandboxing.provision(order, activity.info().workflow_id or "")
+            try:
+                made = await self._sandboxing.provision(order, activity.info().workflow_id or "")
+            finally:
+                self._permits.keep(order.spec.episode_id)
             return made.model_copy(update={"host": self._host})
 
     @activity.defn

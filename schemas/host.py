@@ -5,7 +5,7 @@ from pydantic import Field
 from schemas.base import Model
 
 SANDBOXES = "sandboxes"
-"""The end of the queue's name on which sandboxes are asked for; so no host may be called that."""
+"""The end of the queue's name on which room for sandboxes is found; so no host may be called that."""
 
 HOST_NAME = r"^[a-z0-9][a-z0-9-]{0,39}$"
 
@@ -40,6 +40,18 @@ class HostCheck(Model):
     outage_s: float
 
 
+class RoomOrder(Model):
+    """Find a host with room for a sandbox of this name."""
+
+    name: str
+
+
+class Room(Model):
+    """A host that keeps room for a moment."""
+
+    host: str
+
+
 class Hosts(Model):
     """The hosts that are there, and those that are lost, by name."""
 
@@ -53,5 +65,5 @@ def host_queue(task_queue: str, host: str) -> str:
 
 
 def sandboxes_queue(task_queue: str) -> str:
-    """Where any host with room takes orders of sandboxes."""
+    """Where any host that has room says so."""
     return f"{task_queue}/{SANDBOXES}"

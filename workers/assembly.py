@@ -30,7 +30,7 @@ from tiltyard.episode.slices import Committed, SliceRunner
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.ports import Chains, Journal, Objects, Policies, Records, Sandboxes, World
 from workers.hosts import beating
-from workers.permits import by_permit
+from workers.permits import SandboxPermits, by_permit
 from workers.settings import Settings
 from workflows.episode import EpisodeWorkflow
 from workflows.janitor import JanitorWorkflow, ReclaimWorkflow
@@ -51,10 +51,10 @@ MAX_HEARTBEAT_THROTTLE = timedelta(seconds=1)
 """Heartbeats carry cancellations: the SDK must not hold them back for long."""
 
 
-ORDERS = frozenset({"provision"})
+ORDERS = frozenset({"find_room"})
 """What is taken up only where there is room for a sandbox."""
 
-HOST_STEPS = ORDERS | {"run_slice", "give_up", "release", "close", "look", "discard"}
+HOST_STEPS = frozenset({"provision", "run_slice", "give_up", "release", "close", "look", "discard"})
 """What is done by the host that has the sandbox. What is done for an episode without one, any worker does."""
 
 POLLS, HOST_POLLS = 5, 2
@@ -78,9 +78,13 @@ class Parts:
 
 
 def activities_of(
-    parts: Parts, settings: Settings, committed: Committed = lambda episode_id: None
+    parts: Parts,
+    settings: Settings,
+    committed: Committed = lambda episode_id: None,
+    permits: SandboxPermits | None = None,
 ) -> list[Callable[..., Any]]:
     """All activities over these parts."""
+    permits = permits or SandboxPermits(parts.sandboxes.capacity)
     load_task = TaskShelf(parts.objects).load
     reconciler = Reconciler(parts.world, settings.call_deadline)
     place = settings.cluster, settings.temporal_namespace
@@ -92,10 +96,12 @@ def activities_of(
         Sandboxing(parts.sandboxes, reconciler, parts.journal, parts.objects, load_task, *place),
         GivingUp(parts.sandboxes, reconciler, checkpoints, parts.journal, parts.objects, load_task),
         settings.host,
+        permits,
     )
     hosting = HostActivities(
         settings.host,
         _clock(),
+        permits,
         parts.sandboxes,
         reconciler,
         parts.records,
@@ -111,7 +117,7 @@ def activities_of(
     return [
         *(turns.run_slice, leases.lease, leases.provision, leases.give_up, leases.release),
         *(closing.close, closing.grade, upkeep.inspect),
-        *(hosting.is_lost, hosting.hosts, hosting.look, hosting.discard),
+        *(hosting.find_room, hosting.is_lost, hosting.hosts, hosting.look, hosting.discard),
     ]
 
 
@@ -131,8 +137,9 @@ async def at_work(
     grace: timedelta = GRACE,
 ) -> AsyncIterator[None]:
     """All that one worker process does: for any episode, for those whose sandboxes its host has, and, while the
-    host has room, for those that order one. It tells that the host is there before it takes anything up."""
-    activities = activities_of(parts, settings, committed)
+    host has room, for those that look for some. It tells that the host is there before it takes anything up."""
+    permits = SandboxPermits(parts.sandboxes.capacity)
+    activities = activities_of(parts, settings, committed, permits)
     queue, host = settings.task_queue, host_queue(settings.task_queue, settings.host)
     anything = worker_of(client, activities, queue, workflows, grace)
     here = worker_of(
@@ -140,7 +147,7 @@ async def at_work(
     )
     orders = worker_of(
         *(client, _only(activities, ORDERS), sandboxes_queue(queue), (), grace),
-        tuner=by_permit(parts.sandboxes.capacity),
+        tuner=by_permit(permits),
         polls=1,
     )
     async with beating(parts.records, parts.sandboxes, settings), anything, here, orders:

@@ -1,6 +1,7 @@
-"""Permits: an order of a sandbox is taken only by a worker whose host has room for one more."""
+"""Permits: an episode is sent to a host only while that has room for one more sandbox."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 from temporalio.worker import (
@@ -19,18 +20,40 @@ from tiltyard.errors import EnvironmentFailed
 PAUSE_S = 0.1
 """Between two looks at a host that is full, or away."""
 
+PROMISED_S = 60.0
+"""How long room is kept for an episode that was told of it and does not come."""
+
 
 class SandboxPermits(CustomSlotSupplier):
-    """Offers a slot for each place that the host has free and that nobody has been offered.
+    """Offers room that the host has and that nobody was promised. Implements ``activities.hosting.Permits``.
 
     The permit itself is the host's: held from provision to release, whatever becomes of workers and polls. Here is
-    only counted how many orders may be on their way, so nothing is lost with this process.
+    only counted who is on the way to one, so nothing is lost with this process. ``clock`` is in seconds.
     """
 
-    def __init__(self, capacity: Callable[[], Awaitable[Capacity]]) -> None:
-        self._capacity = capacity
+    def __init__(
+        self, capacity: Callable[[], Awaitable[Capacity]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._capacity, self._clock = capacity, clock
         self._offered = 0
+        self._promised: dict[str, float] = {}
         self._asking = asyncio.Lock()
+
+    async def promise(self, name: str) -> bool:
+        """Keep room for this sandbox, if there is any that was not promised before. Again: the same room."""
+        if name not in self._promises() and (await self._capacity()).free <= len(self._promises()):
+            return False
+        self._promised[name] = self._clock() + PROMISED_S
+        return True
+
+    def keep(self, name: str) -> None:
+        """It has its permit now, or needs none."""
+        self._promised.pop(name, None)
+
+    def _promises(self) -> dict[str, float]:
+        now = self._clock()
+        self._promised = {name: until for name, until in self._promised.items() if until > now}
+        return self._promised
 
     async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:
         async with self._asking:
@@ -41,9 +64,8 @@ class SandboxPermits(CustomSlotSupplier):
                 await asyncio.sleep(PAUSE_S)
 
     async def _has_room(self) -> bool:
-        """An order under way may have its place already, and is counted twice then: rather one too few."""
         try:
-            return (await self._capacity()).free > self._offered
+            return (await self._capacity()).free > self._offered + len(self._promises())
         except EnvironmentFailed:
             return False
 
@@ -58,11 +80,11 @@ class SandboxPermits(CustomSlotSupplier):
         self._offered -= 1
 
 
-def by_permit(capacity: Callable[[], Awaitable[Capacity]]) -> WorkerTuner:
-    """The tuner of a worker that takes orders of sandboxes, and nothing else."""
+def by_permit(permits: SandboxPermits) -> WorkerTuner:
+    """The tuner of a worker that finds room for sandboxes, and does nothing else."""
     return WorkerTuner.create_composite(
         workflow_supplier=FixedSizeSlotSupplier(1),
-        activity_supplier=SandboxPermits(capacity),
+        activity_supplier=permits,
         local_activity_supplier=FixedSizeSlotSupplier(1),
         nexus_supplier=FixedSizeSlotSupplier(1),
     )

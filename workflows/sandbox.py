@@ -5,8 +5,9 @@ from contextlib import suppress
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
+from activities.hosting import HostActivities
 from activities.leasing import LeaseActivities
-from schemas.host import sandboxes_queue
+from schemas.host import RoomOrder, sandboxes_queue
 from schemas.slice import GiveUpRequest, LeaseRef, ReleaseRequest, Restored, SliceReport
 from schemas.start import EpisodeStart, Provisioned, ProvisionOrder, SandboxPlace
 from workflows.hosts import HostLost, step_on_host
@@ -104,13 +105,18 @@ class EpisodeSandbox:
             incarnation=incarnation,
             generation=generation,
         )
-        if where:
-            made = await step_on_host(where, self._tuning, LeaseActivities.provision, order)
-        else:
-            anywhere = on_queue(step_options(self._tuning), sandboxes_queue(workflow.info().task_queue))
-            made = await workflow.execute_activity_method(LeaseActivities.provision, order, **anywhere)
+        host = where or await self._find_room()
+        made = await step_on_host(host, self._tuning, LeaseActivities.provision, order)
         self._now(sandbox=made.sandbox, host=made.host, state="there")
         return made
+
+    async def _find_room(self) -> str:
+        """A host that has room, however long that takes. That it is known before anything is made there is what
+        lets a worker that is restarted find its own again."""
+        anywhere = on_queue(step_options(self._tuning), sandboxes_queue(workflow.info().task_queue))
+        order = RoomOrder(name=self._spec.episode_id)
+        room = await workflow.execute_activity_method(HostActivities.find_room, order, **anywhere)
+        return room.host
 
     async def _release(self) -> None:
         """What cannot be released now, the janitor finds: the episode goes on without it."""

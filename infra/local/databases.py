@@ -1,8 +1,11 @@
 """The embedded stack's databases as a doctor sees them: read, never written, never migrated."""
 
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
+
+DAY_S = 86_400
 
 
 def damage(file: Path) -> str:
@@ -50,6 +53,23 @@ def open_episodes(file: Path) -> int:
     except sqlite3.Error:
         return 0
     return int(number)
+
+
+def hosts(file: Path, task_queue: str) -> list[dict[str, object]]:
+    """Hosts of sandboxes that gave a sign of life within the last day, and how long ago, in seconds."""
+    try:
+        with closing(_reading(file)) as database:
+            rows = database.execute(
+                "SELECT host, slots, free, beat_s FROM host WHERE task_queue = ? AND beat_s > ? ORDER BY host",
+                (task_queue, time.time() - DAY_S),
+            ).fetchall()
+    except sqlite3.Error:
+        return []
+    now_s = time.time()
+    return [
+        {"host": host, "slots": slots, "free": free, "silent_s": round(max(0.0, now_s - beat_s), 1)}
+        for host, slots, free, beat_s in rows
+    ]
 
 
 def namespaces(file: Path) -> dict[str, int]:

@@ -100,7 +100,7 @@ def _show_open(out: Output, number: int, one: str, many: str) -> None:
 @json_option
 def status(home: Path | None, out: Output) -> int:
     """Say what runs. Starts nothing."""
-    from infra.local.databases import open_episodes
+    from infra.local.databases import hosts, open_episodes
     from infra.local.paths import StackPaths
     from infra.local.state import read_state
     from infra.sandboxes.records import counts
@@ -110,6 +110,7 @@ def status(home: Path | None, out: Output) -> int:
     paths = StackPaths(settings.home)
     left = open_episodes(paths.home / "records.db")
     sandboxes = counts(settings.sandboxes)
+    known = hosts(paths.home / "records.db", settings.task_queue)
     state = read_state(paths.state)
     running = state is not None and state.running
     pinned = running and paths.pinned.exists()
@@ -120,6 +121,7 @@ def status(home: Path | None, out: Output) -> int:
             "ends_when_idle": running and not pinned,
             "open_episodes": left,
             "sandboxes": sandboxes,
+            "hosts": known,
             **(state.model_dump(mode="json") if state else {}),
         }
     )
@@ -144,6 +146,9 @@ def status(home: Path | None, out: Output) -> int:
     if sandboxes:
         out.show("sandboxes: " + ", ".join(f"{number} {what}" for what, number in sorted(sandboxes.items())))
     out.table(("PROCESS", "STATE", "#PID", "#UP FOR", "#RESTARTS", "LAST"), rows)
+    seen = [(str(one["host"]), str(one["slots"]), str(one["free"]), f"{one['silent_s']} s ago") for one in known]
+    if seen:
+        out.table(("HOST OF SANDBOXES", "#SLOTS", "#FREE", "#SEEN"), seen)
     _show_open(out, left, "keeps the stack from being idle", "keep the stack from being idle")
     return DONE
 

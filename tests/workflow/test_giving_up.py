@@ -111,7 +111,7 @@ async def test_after_the_wait_it_has_its_files_and_is_told(skipping: Client, tmp
 
 
 async def _assert_charged(client: Client, handle: Handle, wall_s: float, waited_s: float) -> None:
-    """What slices used and the wait itself are charged; what it took to give the sandbox up and to make it is not."""
+    """What slices used and the wait itself are charged; what it took to give it up and to make it is not."""
     scheduled: dict[int, SliceRequest] = {}
     left_s = wall_s
     for event in (await handle.fetch_history()).events:

@@ -16,7 +16,7 @@ from schemas.host import Capacity, HostBeat, HostRecord
 from schemas.sandbox import SandboxOrder
 from schemas.view import View
 from tests.workflow.arena import Arena, Handle, arena, calls, lease_request, until
-from tests.workflow.boxes import WHOLE, box_task, evidence_of, said, sleeper, writer
+from tests.workflow.boxes import WHOLE, GatedSandboxes, box_task, evidence_of, said, sleeper, writer
 from tests.workflow.two_hosts import HURRIED, CountedSandboxes, host
 from tiltyard.ports import Records
 from tiltyard.testing.memory_sandboxes import MemorySandboxes
@@ -99,6 +99,37 @@ async def test_permits_outlive_orders_that_fail_and_workers_that_vanish(client: 
             await handle.result()
             assert (await place.run(box_task(), "writer", HURRIED)).end is End.SUBMITTED
         assert (await sandboxes.capacity()).free == 1
+
+
+async def test_room_that_was_lost_while_nobody_came_is_found_elsewhere(client: Client, tmp_path: Path) -> None:
+    """The first host has asked for an order when it still had room."""
+    async with arena(client, POLICIES, tmp_path) as place:
+        full, free = CountedSandboxes(1), CountedSandboxes(1)
+        async with host(place, "full", full):
+            assert (await place.run(box_task(), "writer", HURRIED)).end is End.SUBMITTED
+            await full.provision(_exam(place))
+            async with host(place, "free", free):
+                assert (await place.run(box_task(), "writer", HURRIED)).end is End.SUBMITTED
+        assert (len(full.made), len(free.made)) == (2, 1)
+
+
+async def test_a_worker_that_vanishes_with_the_answer_finds_the_only_sandbox_again(
+    client: Client, tmp_path: Path
+) -> None:
+    """It holds the only slot: an order that looked for room anew would wait for itself."""
+    async with arena(client, POLICIES, tmp_path) as place:
+        gated = GatedSandboxes(a := CountedSandboxes(1))
+        gate = gated.gates["provision answered"]
+        gate.shut()
+        async with host(place, "a", a, lambda parts: replace(parts, sandboxes=gated)):
+            spec = await place.plan(box_task(), "writer")
+            handle = await place.start(spec, HURRIED)
+            await gate.reached.wait()
+        async with host(place, "a", a):
+            await handle.result()
+        evidence = await evidence_of(place, spec)
+        assert evidence.sandbox is not None
+        assert (evidence.sandbox.facts.incarnation, a.made) == (1, [spec.episode_id])
 
 
 async def test_a_slow_host_is_given_its_work_again(client: Client, tmp_path: Path) -> None:
