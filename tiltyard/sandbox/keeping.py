@@ -10,7 +10,8 @@ import gzip
 import heapq
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import accumulate, pairwise
 
 from pydantic import ValidationError
@@ -37,7 +38,7 @@ EMPTY = Manifest()
 
 def known_to(start: Snapshot, base: Manifest) -> dict[str, str]:
     """Digests by path of contents that need not be sent again: the task's, and those in packs that stay."""
-    there = _contents(_taken_over(base)) | set(digests(start).values())
+    there = _taken_over(base).keys() | digests(start).values()
     return digests(start) | {path: digest for path, digest in digests(base.files).items() if digest in there}
 
 
@@ -49,13 +50,12 @@ async def keep(
     Again: the same. Nothing is named before all that it needs is stored. Raises ``BadInput`` for a file whose
     content is nowhere, or is not what its digest says. The files may be large: other episodes go on meanwhile.
     """
-    there = _contents(_taken_over(base)) | set(digests(start).values())
-    new = await asyncio.to_thread(_new_contents, snapshot, there)
-    packs = list(_needed(_taken_over(base), snapshot, set(digests(start).values())))
+    tasks_own, stored = set(digests(start).values()), _taken_over(base)
+    new = await asyncio.to_thread(_new_contents, snapshot, tasks_own | stored.keys())
     if new:
         name = await objects.put(await asyncio.to_thread(pack_contents, new))
-        packs.append(Pack(name=name, contents=tuple(new), size_bytes=sum(map(len, new.values()))))
-    manifest = Manifest(files=_bare(snapshot), packs=tuple(packs))
+        stored |= dict.fromkeys(new, Pack(name=name, size_bytes=sum(map(len, new.values()))))
+    manifest = _manifest(snapshot, {digest: pack for digest, pack in stored.items() if digest not in tasks_own})
     return await objects.put(await asyncio.to_thread(pack_manifest, manifest)), manifest
 
 
@@ -77,33 +77,32 @@ async def fetch(objects: Objects, name: str, start: Snapshot) -> Snapshot:
     return manifest.files.model_copy(update={"entries": tuple(_whole(manifest.files.entries, contents))})
 
 
-def _taken_over(base: Manifest) -> tuple[Pack, ...]:
-    """Packs that stay as they are: at least half of each is needed, so that reading costs at most twice what is
-    there, and one more still fits beside them."""
-    sizes = {entry.digest: entry.size for entry in base.files.entries}
-
-    def needed_bytes(pack: Pack) -> int:
-        return sum(sizes.get(digest, 0) for digest in pack.contents)
-
-    full = (pack for pack in base.packs if needed_bytes(pack) * 2 >= pack.size_bytes)
-    largest = heapq.nlargest(MAX_PACKS - 1, full, key=needed_bytes)
-    return tuple(pack for pack in base.packs if pack in largest)
-
-
-def _contents(packs: Iterable[Pack]) -> set[str]:
-    return {digest for pack in packs for digest in pack.contents}
-
-
-def _needed(packs: Iterable[Pack], snapshot: Snapshot, elsewhere: set[str]) -> Iterable[Pack]:
-    """The packs with those of their contents that are still needed."""
-    wanted = set(digests(snapshot).values()) - elsewhere
-    for pack in packs:
-        contents = tuple(digest for digest in pack.contents if digest in wanted)
-        if contents:
-            yield pack.model_copy(update={"contents": contents})
+def _taken_over(base: Manifest) -> dict[str, Pack]:
+    """By digest the packs that stay as they are: at least half of each is needed, so that reading costs at most
+    twice what is there, and one more still fits beside them."""
+    placed = {
+        entry.digest: (base.packs[place], entry.size)
+        for entry, place in zip(base.files.entries, base.places, strict=True)
+        if place >= 0
+    }
+    needed_bytes: Counter[Pack] = Counter()
+    for pack, size in placed.values():
+        needed_bytes[pack] += size
+    full = (pack for pack in base.packs if needed_bytes[pack] * 2 >= pack.size_bytes)
+    stay = set(heapq.nlargest(MAX_PACKS - 1, full, key=needed_bytes.__getitem__))
+    return {digest: pack for digest, (pack, _) in placed.items() if pack in stay}
 
 
-def _new_contents(snapshot: Snapshot, there: set[str]) -> dict[str, bytes]:
+def _manifest(snapshot: Snapshot, stored: Mapping[str, Pack]) -> Manifest:
+    there = [stored.get(entry.digest) if entry.kind == "file" else None for entry in snapshot.entries]
+    packs = tuple(dict.fromkeys(pack for pack in there if pack is not None))
+    numbers = {None: -1} | {pack: number for number, pack in enumerate(packs)}
+    bare = tuple(entry.model_copy(update={"content": None}) for entry in snapshot.entries)
+    files = snapshot.model_copy(update={"entries": bare})
+    return Manifest(files=files, packs=packs, places=tuple(numbers[pack] for pack in there))
+
+
+def _new_contents(snapshot: Snapshot, there: Set[str]) -> dict[str, bytes]:
     """Contents by digest that are not there yet, each once."""
     new: dict[str, bytes] = {}
     for entry in snapshot.entries:
@@ -115,11 +114,6 @@ def _new_contents(snapshot: Snapshot, there: set[str]) -> dict[str, bytes]:
             raise BadInput("its digest is not that of its content", field=entry.path)
         new[entry.digest] = entry.content
     return dict(sorted(new.items()))
-
-
-def _bare(snapshot: Snapshot) -> Snapshot:
-    entries = tuple(entry.model_copy(update={"content": None}) for entry in snapshot.entries)
-    return snapshot.model_copy(update={"entries": entries})
 
 
 def _whole(entries: Sequence[FileEntry], contents: Mapping[str, bytes]) -> Iterable[FileEntry]:

@@ -194,7 +194,7 @@ async def test_a_content_that_is_nowhere_is_not_made_up() -> None:
         await keep(MemoryObjects(), bare, Snapshot())
     assert caught.value.field == "a"
     objects = MemoryObjects()
-    name = await objects.put(pack_manifest(Manifest(files=bare)))
+    name = await objects.put(pack_manifest(Manifest(files=bare, places=(-1,))))
     with pytest.raises(BadInput) as caught:
         await fetch(objects, name, Snapshot())
     assert caught.value.field == "a"
@@ -214,7 +214,7 @@ async def test_what_is_no_manifest_is_told() -> None:
 
 
 CONTENTS = {sha256(content): content for content in (b"content" * 100, b"", b"other")}
-PACK, MANIFEST = pack_contents(CONTENTS), pack_manifest(Manifest(files=snapshot({"a": b""})))
+PACK, MANIFEST = pack_contents(CONTENTS), pack_manifest(Manifest(files=snapshot({"a": b""}), places=(-1,)))
 
 
 def test_a_pack_comes_back_as_it_was() -> None:
@@ -230,6 +230,8 @@ DAMAGED = (
     b"", b"no gzip", PACK[:-1], PACK[: len(PACK) // 2], PACK + b"x", MANIFEST[:-1], packed(b""), packed(b"no json"),
     packed(b"\xff\xfe"), packed(b"[" * 100_000), packed(canonical({"surprise": 1})),
     packed(bytes(7) + b"\x0a[[\"a\", 9]]x"), packed(b'{"files": {"entries": [{"path": "../up"}]}}'),
+    packed(b'{"files": {"entries": [{"path": "a"}]}, "places": []}'),
+    packed(b'{"files": {"entries": [{"path": "a"}]}, "places": [0]}'),
 )  # fmt: skip
 
 
