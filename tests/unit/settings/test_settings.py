@@ -54,6 +54,28 @@ def test_the_range_of_waiting_containers_is_the_documented_one(waiting: int) -> 
     assert Settings.from_environment(environment={"TILTYARD_WARM_SANDBOXES": str(waiting)}).warm == waiting
 
 
+@pytest.mark.parametrize("name", ["sandboxes", "Zwei", "a b", "-a", "a/b", "a" * 41])
+def test_what_is_no_name_of_a_host_names_the_variable(name: str) -> None:
+    with pytest.raises(BadInput, match=r"^TILTYARD_HOST: .* is no name of a host"):
+        Settings.from_environment(environment={"TILTYARD_HOST": name})
+
+
+def test_a_host_with_a_name_shares_nothing_of_its_own(tmp_path: Path) -> None:
+    own, second = (
+        Settings.from_environment(tmp_path, environment={"TILTYARD_HOST": name} if name else {})
+        for name in ("", "second")
+    )
+    assert second.host == "second"
+    assert own.host == own.host != second.host
+    for place in ("sandboxes", "sandbox_stage", "sandboxes_socket", "worker_ready"):
+        assert getattr(own, place) != getattr(second, place)
+    assert (own.world_socket, own.records_url, own.images) == (
+        second.world_socket,
+        second.records_url,
+        second.images,
+    )
+
+
 @given(st.dictionaries(st.sampled_from(sorted(ENVIRONMENT)), st.text(max_size=20)))
 @example({"TILTYARD_LOSSY": "9" * 5000 + ":0.1"})
 @example({"TILTYARD_LOSSY": "7:nan"})
