@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.sandboxes.docker import member as members
 from infra.sandboxes.docker.area import PLACES
 from infra.sandboxes.docker.member import Member
 from infra.sandboxes.mounts import as_seen_by, mount_memory
@@ -328,6 +329,7 @@ async def test_two_releases_at_once_reset_it_once(yard: ResetYard) -> None:
     await yard.closed(box)
     await asyncio.gather(yard.host.release(box.ref), yard.host.release(box.ref))
     assert yard.is_there(member)
+    assert [one.state for one in [members.read(member.folder)] if one] == ["idle"]
     again = await yard.made()
     assert await again.out("echo there") == "there\n"
     await yard.over(again)
