@@ -23,6 +23,7 @@ from schemas.start import Tuning
 from schemas.task import Limits
 from schemas.view import View
 from tests.workflow.arena import QUICK, Arena, arena, calls, honest, tally_task, until
+from tests.workflow.boxes import box_task, sleeper, writer
 from tiltyard.errors import BadInput
 from tiltyard.testing.memory_policies import Act
 
@@ -45,7 +46,14 @@ def waiting(view: View) -> Decision:
     return calls("wait", seconds=1) if view.turn == 0 else Decision(submit={"done": True})
 
 
-POLICIES: dict[str, Act] = {"honest": honest, "thinking": thinking, "asking": asking, "waiting": waiting}
+POLICIES: dict[str, Act] = {
+    "honest": honest,
+    "thinking": thinking,
+    "asking": asking,
+    "waiting": waiting,
+    "writer": writer,
+    "sleeper": sleeper,
+}
 
 
 async def ended(place: Arena, policy: str, tuning: Tuning = QUICK, **task: object) -> str:
@@ -108,6 +116,33 @@ async def paused_and_answered(place: Arena) -> str:
     return spec.episode_id
 
 
+async def with_commands(place: Arena) -> str:
+    spec = await place.plan(box_task(), "writer")
+    await (await place.start(spec)).result()
+    return spec.episode_id
+
+
+async def sandbox_lost(place: Arena) -> str:
+    spec = await place.plan(box_task(), "sleeper")
+    await place.start(spec, ONE_TURN)
+    await until(lambda: len(place.sandboxes.executions) == 2)
+    place.sandboxes.lose(spec.episode_id)
+    return spec.episode_id
+
+
+async def sandbox_given_up(place: Arena) -> str:
+    spec = await place.plan(box_task(), "asking")
+    await place.start(spec, QUICK.model_copy(update={"keep_sandbox_s": 0}))
+
+    async def given_up() -> bool:
+        made = await place.sandboxes.sandboxes()
+        return not made and bool((await place.ground.status(spec.episode_id)).question)
+
+    await until(given_up)
+    await place.ground.answer(spec.episode_id, "seven")
+    return spec.episode_id
+
+
 KINDS: tuple[Callable[[Arena], Awaitable[str]], ...] = (
     submitted,
     continued_as_new,
@@ -117,6 +152,9 @@ KINDS: tuple[Callable[[Arena], Awaitable[str]], ...] = (
     cancelled,
     stopped,
     paused_and_answered,
+    with_commands,
+    sandbox_lost,
+    sandbox_given_up,
 )
 
 
