@@ -18,7 +18,7 @@ from tiltyard.errors import (
     SandboxUnavailable,
 )
 from tiltyard.ports import Journal, Objects, Sandboxes
-from tiltyard.sandbox.files import start_of
+from tiltyard.sandbox.files import marks_of, start_of
 from tiltyard.sandbox.keeping import EMPTY, fetch, keep, known_to, look_up
 from tiltyard.sandbox.tools import may_change_files
 
@@ -73,10 +73,11 @@ class Sandboxing:
             image=task.sandbox.image,
             isolation=task.sandbox.isolation,
             start=start,
+            marked=marks_of(task.sandbox, start),
             environment=task.sandbox.environment,
             limits=task.sandbox.limits,
-        )
             exposes=task.sandbox.exposes,
+        )
         try:
             ref = await self._reconciler.until_reply(lambda: self._sandboxes.provision(wanted))
         except SandboxLost:  # the next one may be made on another host, and this one must not hold its slot here
