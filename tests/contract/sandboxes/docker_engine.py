@@ -14,6 +14,7 @@ from infra.sandboxes.docker.images import Images
 from infra.sandboxes.docker.launcher import DockerLauncher
 from infra.sandboxes.docker.places import LABEL
 from infra.sandboxes.host import SandboxHost
+from infra.sandboxes.inside import Worlds
 
 
 @contextmanager
@@ -30,12 +31,16 @@ def engine_or_skip() -> Iterator[Engine]:
 
 
 @asynccontextmanager
-async def docker_host(folder: Path, images: Path, slots: int = 4, warm: int = 0) -> AsyncIterator[SandboxHost]:
+async def docker_host(
+    folder: Path, images: Path, slots: int = 4, warm: int = 0, worlds: Worlds | None = None
+) -> AsyncIterator[SandboxHost]:
     with engine_or_skip() as engine:
         launcher = DockerLauncher(engine, Images(engine, images), folder / "shared", warm=warm)
-        async with SandboxHost({"docker": launcher}, folder / "sandboxes", slots) as host:
-            yield host
-        launcher.close()
+        try:
+            async with SandboxHost({"docker": launcher}, folder / "sandboxes", slots, worlds=worlds) as host:
+                yield host
+        finally:
+            launcher.close()
 
 
 def lend_images(known: Path, folder: Path) -> None:
