@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from infra.sandboxes import records
+from infra.sandboxes.inside import Inside, Worlds
 from infra.sandboxes.launching import Launched
 from infra.sandboxes.link import Link
 from infra.sandboxes.patience import MISSES, Patience, until_silent
@@ -26,6 +27,7 @@ from schemas.sandbox import (
     SandboxRef,
     SandboxReply,
     SandboxRequest,
+    WorldAccess,
     request_digest,
 )
 from tiltyard.errors import BadInput, LateWrite, SandboxLost, SandboxOutOfMemory, TiltyardError
@@ -44,8 +46,16 @@ class HeldSandbox:
     ``end`` kills what is left of it and says whether nothing is left. ``has_slot``: it counts as one of the host's.
     """
 
-    def __init__(self, kept: Kept, folder: Path, end: Callable[[], Awaitable[bool]], patience: Patience) -> None:
+    def __init__(
+        self,
+        kept: Kept,
+        folder: Path,
+        end: Callable[[], Awaitable[bool]],
+        patience: Patience,
+        worlds: Worlds | None = None,
+    ) -> None:
         self.kept, self.folder = kept, folder
+        self._inside = Inside(worlds)
         self.has_slot = False
         self._end, self._patience = end, patience
         self._launched: Launched | None = None
@@ -66,17 +76,29 @@ class HeldSandbox:
     async def attach(self, launched: Launched) -> None:
         """Speak with the supervisor from now on; when it hangs up the sandbox is lost."""
         self._launched, self._end = launched, lambda: in_thread(launched.end)
-        self._link = link = await Link.over(launched.control, lambda: self._loss(self._blamed(self._why)))
+        hung_up = lambda: self._loss(self._blamed(self._why))  # noqa: E731
+        self._link = link = await Link.over(launched.control, hung_up, self._asked)
         self._watch = asyncio.create_task(self._lose_with(link))
         self.now(identity=launched.identity)
 
     async def set_up(self, order: SandboxOrder) -> None:
         """Have the supervisor put the order's files and limits in place."""
         content = order.model_dump(include={"marked", "start", "environment", "limits"})
+        content |= {"serves_world": True} if order.exposes else {}
         await self.ask("setup", **{**(self._launched.setup if self._launched else {}), **content})
         self.require_there()  # it may have been lost since it answered
         self.now(state="live")
         log.info("%s is there, for the episode %s", _name(self.ref), self.kept.episode_id)
+
+    def connect(self, access: WorldAccess) -> None:
+        """What its programs ask of their world belongs to this lease from now on."""
+        self.require_there()
+        if self.kept.access != access:
+            self._note(access=access)
+
+    async def _asked(self, question: dict[str, Any]) -> dict[str, Any]:
+        kept = self.kept
+        return await self._inside.answer(kept.access, kept.ref.incarnation, kept.exposes, question)
 
     def now(self, **changes: object) -> None:
         """Change the record. Raises ``OSError`` when it cannot be written."""
@@ -104,8 +126,9 @@ class HeldSandbox:
         kills = self._memory_kills() if kills is None else kills
         self._undisturbed += beyond_s <= 0
         try:
-            async with asyncio.timeout(within_s):
-                answer = await link.ask(do, **fields)
+            async with asyncio.timeout(within_s) as limit:
+                with self._inside.excusing(limit):
+                    answer = await link.ask(do, **fields)
         except TimeoutError:
             await self.lose(why := self._blamed(f"its supervisor did not answer {do!r} within {within_s:g} s"))
             raise self._loss(why) from None
@@ -140,7 +163,8 @@ class HeldSandbox:
         takes_s = request.timeout_s if isinstance(request, ExecRequest) else 0
         content, digest, kills = request.model_dump(mode="json"), request_digest(request), self._memory_kills()
         self._memory.begin(request.op_id, kills)
-        reply = await self.answer(SandboxReply, "call", takes_s, kills=kills, request=content, digest=digest)
+        asking = self.answer(SandboxReply, "call", takes_s, kills=kills, request=content, digest=digest)
+        reply = await (asking if self.kept.access is None else self._inside.unless_away(asking))
         return self._memory.judged(reply, self._launched)
 
     async def seal(self) -> None:
@@ -167,7 +191,11 @@ class HeldSandbox:
         """What the supervisor knows, with what is known outside. Of a lost one, what it had written down."""
         if self.kept.drain is None and self.kept.state != "lost":
             raise BadInput("it is not drained", field="sandbox", fix="drain it first")
-        outside: dict[str, object] = {"driver": self.ref.driver, "incarnation": self.ref.incarnation, "enforced": self.kept.enforced}
+        outside: dict[str, object] = {
+            "driver": self.ref.driver,
+            "incarnation": self.ref.incarnation,
+            "enforced": self.kept.enforced,
+        }
         known = self.kept.identity
         outside |= {name: known[name] for name in ("image", "isolation", "served_before") if name in known}
         outside["drain"] = self.kept.drain or SandboxDrain()

@@ -14,6 +14,7 @@ from typing import Self, TypeVar
 from infra.sandboxes import records
 from infra.sandboxes.held import HeldSandbox
 from infra.sandboxes.inheritance import Ends, Inheritance, remains
+from infra.sandboxes.inside import Worlds
 from infra.sandboxes.launching import Launcher
 from infra.sandboxes.making import Making
 from infra.sandboxes.patience import PATIENCE, Patience
@@ -33,6 +34,7 @@ from schemas.sandbox import (
     SandboxReply,
     SandboxRequest,
     Snapshot,
+    WorldAccess,
 )
 from tiltyard.errors import EnvironmentFailed, SandboxLost, SandboxUnavailable
 
@@ -53,9 +55,14 @@ class SandboxHost:
     """
 
     def __init__(
-        self, launchers: Mapping[DriverName, Launcher], folder: Path, slots: int, patience: Patience = PATIENCE
+        self,
+        launchers: Mapping[DriverName, Launcher],
+        folder: Path,
+        slots: int,
+        patience: Patience = PATIENCE,
+        worlds: Worlds | None = None,
     ) -> None:
-        self._launchers, self._folder, self._patience = launchers, folder, patience
+        self._launchers, self._folder, self._patience, self._worlds = launchers, folder, patience, worlds
         self._free = Slots(slots)
         self._held: dict[SandboxRef, HeldSandbox] = {}
         self._making: dict[str, Making] = {}
@@ -154,7 +161,7 @@ class SandboxHost:
     async def _launch(self, order: SandboxOrder, earlier: Reached) -> None:
         """Make the sandbox in the slot that was taken for it, which it keeps or gives back."""
         launcher, folder = self._launchers[order.driver], folder_of(self._folder, ref_of(order))
-        held = HeldSandbox(Kept.of(order, earlier), folder, remains(launcher, folder), self._patience)
+        held = HeldSandbox(Kept.of(order, earlier), folder, remains(launcher, folder), self._patience, self._worlds)
         held.has_slot = True
         try:
             records.remove(folder)
@@ -169,6 +176,9 @@ class SandboxHost:
                 raise EnvironmentFailed(f"the sandbox {order.name} could not be made: {error}") from error
             raise
         self._held[held.ref] = held
+
+    async def connect(self, sandbox: SandboxRef, access: WorldAccess) -> None:
+        self._find(sandbox).connect(access)
 
     async def call(self, sandbox: SandboxRef, request: SandboxRequest) -> SandboxReply:
         return await self._find(sandbox).call(request)
@@ -247,7 +257,7 @@ class SandboxHost:
         return held
 
     def _holding(self, kept: Kept, folder: Path, ends: Ends) -> HeldSandbox:
-        return HeldSandbox(kept, folder, ends, self._patience)
+        return HeldSandbox(kept, folder, ends, self._patience, self._worlds)
 
     async def _to_its_end(self, work: Coroutine[None, None, T]) -> T:
         """Do it, also when whoever asked is cancelled meanwhile."""

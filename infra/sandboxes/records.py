@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from infra.local.state import write_atomically
 from infra.sandboxes.testimony import Reached
 from schemas.base import Model, sha256
-from schemas.sandbox import Enforced, SandboxDrain, SandboxOrder, SandboxRecord, SandboxRef
+from schemas.sandbox import Enforced, Exposes, SandboxDrain, SandboxOrder, SandboxRecord, SandboxRef, WorldAccess
 from schemas.world import Owner
 
 RECORD, JOURNAL = "record.json", "journal"
@@ -31,6 +31,7 @@ class Kept(Model):
     there once it has been drained. ``memory_kills`` processes were ended for want of memory before it was lost.
     ``enforced`` is what it was held to when it was made.
     ``earlier`` is what was reached for in the incarnations before it.
+    ``exposes`` are the tools that its programs may call, ``access`` is the lease that their calls belong to.
     """
 
     ref: SandboxRef
@@ -42,11 +43,19 @@ class Kept(Model):
     drain: SandboxDrain | None = None
     memory_kills: int = 0
     earlier: Reached = Reached()
+    exposes: Exposes = Field(default_factory=dict)
+    access: WorldAccess | None = None
 
     @classmethod
     def of(cls, order: SandboxOrder, earlier: Reached = NOTHING) -> Self:
         """The record of a sandbox that is about to be made."""
-        return cls(ref=ref_of(order), owner=order.owner, episode_id=order.episode_id, earlier=earlier)
+        return cls(
+            ref=ref_of(order),
+            owner=order.owner,
+            episode_id=order.episode_id,
+            exposes=order.exposes,
+            earlier=earlier,
+        )
 
     @property
     def told(self) -> SandboxRecord:
