@@ -9,7 +9,7 @@ from typing import Protocol
 
 from infra.stores.whole_files import write_whole
 from schemas.base import sha256
-from tiltyard.errors import EnvironmentFailed
+from tiltyard.errors import EnvironmentFailed, ObjectsUnreachable
 from tiltyard.ports import Objects
 
 __all__ = ["FolderObjects", "ObjectStore", "RecentObjects", "layout", "verified"]
@@ -49,7 +49,8 @@ class FolderObjects:
 
     An object appears whole or not at all, also when the machine stops in the middle: it is written aside, flushed
     to disk and renamed. What is read is checked against its name. Raises ``EnvironmentFailed`` when the folder
-    cannot be written, or when an object is missing or was changed.
+    cannot be written, or when an object is missing or was changed, and ``ObjectsUnreachable`` when one cannot be
+    read for now.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -86,7 +87,7 @@ class FolderObjects:
         except FileNotFoundError:
             raise EnvironmentFailed(f"object {name} is missing") from None
         except OSError as error:
-            raise EnvironmentFailed(f"object {name} cannot be read: {error}") from error
+            raise ObjectsUnreachable(f"object {name} cannot be read: {error}") from error
         return verified(name, data)
 
     def _try_out(self) -> bool:

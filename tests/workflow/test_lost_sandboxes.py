@@ -27,6 +27,7 @@ from tests.workflow.boxes import (
 )
 from tiltyard.episode.slice_state import MEMORY_LOSSES
 from tiltyard.errors import SandboxLost, SandboxOutOfMemory, SandboxUnreachable
+from tiltyard.sandbox.keeping import unpack_manifest
 from tiltyard.testing.memory_sandboxes import MemorySandboxes
 from workflows.episode import EpisodeWorkflow
 
@@ -350,3 +351,24 @@ async def test_the_policy_is_told_which_files_could_not_be_kept(client: Client, 
             assert "after turn 0, without those that could not be kept (large-0: more than what is left of" in told
             assert told.count("large-") == 5
             assert "; and 2 more)" in told
+
+
+@pytest.mark.parametrize("what", ["manifest", "contents"])
+async def test_files_that_the_store_has_lost_end_the_episode(client: Client, tmp_path: Path, what: str) -> None:
+    """At once, and not after a day of trying: they will not come back."""
+
+    async def loser(view: View) -> Decision:
+        if view.turn == 1:
+            objects = place.objects.contents
+            (turn,) = await place.journal.read(spec.episode_id, 1)
+            manifest = unpack_manifest(objects[turn.checkpoint])
+            del objects[turn.checkpoint if what == "manifest" else manifest.packs[0].name]
+            place.sandboxes.lose(spec.episode_id)
+        return calls("shell", command="echo x > x")
+
+    async with arena(client, {"loser": loser}, tmp_path) as place, place.worker():
+        spec = await place.plan(box_task(), "loser")
+        await (await place.start(spec, ONE_TURN)).result()
+        result = await place.outcome(spec)
+        assert (result.end, result.validity) == (End.ENVIRONMENT_ERROR, Validity.ENVIRONMENT)
+        assert "the files kept after turn 0 cannot be brought back: object sha256:" in result.reason

@@ -1,5 +1,6 @@
 """The sandbox of an episode: provisioned, checkpointed at turn boundaries, made anew when it was lost."""
 
+import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -46,7 +47,8 @@ class Sandboxing:
     async def provision(self, order: ProvisionOrder, workflow_id: str) -> Provisioned:
         """The asked-for incarnation, with the task's files or those of the last checkpoint; again: the same one.
 
-        Raises ``SandboxUnavailable`` where the machine cannot make one, and for a driver that the task refuses;
+        Raises ``SandboxUnavailable`` where the machine cannot make one, for a driver that the task refuses, and for
+        files that are not in the object store any more;
         ``SandboxLost`` for an incarnation that is gone, of which nothing is left then.
         """
         spec = order.spec
@@ -95,8 +97,18 @@ class Sandboxing:
             turns = await self._journal.read(order.spec.episode_id, order.generation)
             saved = last_checkpoint(turns)
             if saved is not None:
-                return await fetch(self._objects, saved.checkpoint, start_of(plan)), saved.turn
+                return await self._restored(saved, plan), saved.turn
         return start_of(plan), None
+
+    async def _restored(self, saved: TurnRecord, plan: SandboxPlan) -> Snapshot:
+        """The files that were kept. What is missing or damaged will not be found by trying again."""
+        try:
+            return await fetch(self._objects, saved.checkpoint, start_of(plan))
+        except ObjectsUnreachable:
+            raise
+        except (EnvironmentFailed, BadInput) as error:
+            why = f"the files kept after turn {saved.turn} cannot be brought back: {error}"
+            raise SandboxUnavailable(why) from error
 
 
 def last_checkpoint(turns: Sequence[TurnRecord]) -> TurnRecord | None:
@@ -128,7 +140,7 @@ class Checkpoints:
         """(the name of a manifest of all files as they are now, the manifest). Only what is neither the task's nor
         kept by ``last``, the name of an earlier one or nothing, is sent and stored."""
         start, base = start_of(plan), await self._base(last)
-        known = known_to(start, base)
+        known = await asyncio.to_thread(known_to, start, base)
         snapshot = await self._reconciler.until_reply(lambda: self._sandboxes.snapshot(sandbox, known))
         return await keep(self._objects, snapshot, start, base)
 

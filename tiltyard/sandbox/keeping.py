@@ -11,7 +11,7 @@ import heapq
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 
 from pydantic import ValidationError
@@ -38,7 +38,7 @@ EMPTY = Manifest()
 
 def known_to(start: Snapshot, base: Manifest) -> dict[str, str]:
     """Digests by path of contents that need not be sent again: the task's, and those in packs that stay."""
-    there = _taken_over(base).keys() | digests(start).values()
+    there = _there(start, base)
     return digests(start) | {path: digest for path, digest in digests(base.files).items() if digest in there}
 
 
@@ -50,12 +50,12 @@ async def keep(
     Again: the same. Nothing is named before all that it needs is stored. Raises ``BadInput`` for a file whose
     content is nowhere, or is not what its digest says. The files may be large: other episodes go on meanwhile.
     """
-    tasks_own, stored = set(digests(start).values()), _taken_over(base)
-    new = await asyncio.to_thread(_new_contents, snapshot, tasks_own | stored.keys())
+    new = await asyncio.to_thread(_new_contents, snapshot, start, base)
+    added: dict[str, Pack] = {}
     if new:
         name = await objects.put(await asyncio.to_thread(pack_contents, new))
-        stored |= dict.fromkeys(new, Pack(name=name, size_bytes=sum(map(len, new.values()))))
-    manifest = _manifest(snapshot, {digest: pack for digest, pack in stored.items() if digest not in tasks_own})
+        added = dict.fromkeys(new, Pack(name=name, size_bytes=sum(map(len, new.values()))))
+    manifest = await asyncio.to_thread(_manifest, snapshot, base, added)
     return await objects.put(await asyncio.to_thread(pack_manifest, manifest)), manifest
 
 
@@ -71,10 +71,12 @@ async def fetch(objects: Objects, name: str, start: Snapshot) -> Snapshot:
     """
     manifest = await look_up(objects, name)
     packed = await asyncio.gather(*(objects.get(pack.name) for pack in manifest.packs))
-    contents = {entry.digest: entry.content or b"" for entry in start.entries if entry.kind == "file"}
-    for data in packed:
-        contents |= await asyncio.to_thread(unpack_contents, data)
-    return manifest.files.model_copy(update={"entries": tuple(_whole(manifest.files.entries, contents))})
+    return await asyncio.to_thread(_whole, manifest.files, packed, start)
+
+
+def _there(start: Snapshot, base: Manifest) -> set[str]:
+    """Digests of contents that the next manifest finds."""
+    return {*digests(start).values(), *_taken_over(base)}
 
 
 def _taken_over(base: Manifest) -> dict[str, Pack]:
@@ -93,18 +95,23 @@ def _taken_over(base: Manifest) -> dict[str, Pack]:
     return {digest: pack for digest, (pack, _) in placed.items() if pack in stay}
 
 
-def _manifest(snapshot: Snapshot, stored: Mapping[str, Pack]) -> Manifest:
+def _manifest(snapshot: Snapshot, base: Manifest, added: Mapping[str, Pack]) -> Manifest:
+    stored = {**_taken_over(base), **added}
     there = [stored.get(entry.digest) if entry.kind == "file" else None for entry in snapshot.entries]
     packs = tuple(dict.fromkeys(pack for pack in there if pack is not None))
     numbers = {None: -1} | {pack: number for number, pack in enumerate(packs)}
-    bare = tuple(entry.model_copy(update={"content": None}) for entry in snapshot.entries)
+    bare = tuple(_bare(entry) for entry in snapshot.entries)
     files = snapshot.model_copy(update={"entries": bare})
     return Manifest(files=files, packs=packs, places=tuple(numbers[pack] for pack in there))
 
 
-def _new_contents(snapshot: Snapshot, there: Set[str]) -> dict[str, bytes]:
+def _bare(entry: FileEntry) -> FileEntry:
+    return entry if entry.content is None else entry.model_copy(update={"content": None})
+
+
+def _new_contents(snapshot: Snapshot, start: Snapshot, base: Manifest) -> dict[str, bytes]:
     """Contents by digest that are not there yet, each once."""
-    new: dict[str, bytes] = {}
+    there, new = _there(start, base), dict[str, bytes]()
     for entry in snapshot.entries:
         if entry.kind != "file" or entry.digest in there:
             continue
@@ -116,14 +123,19 @@ def _new_contents(snapshot: Snapshot, there: Set[str]) -> dict[str, bytes]:
     return dict(sorted(new.items()))
 
 
-def _whole(entries: Sequence[FileEntry], contents: Mapping[str, bytes]) -> Iterable[FileEntry]:
-    for entry in entries:
+def _whole(files: Snapshot, packed: Sequence[bytes], start: Snapshot) -> Snapshot:
+    contents = {entry.digest: entry.content for entry in start.entries if entry.kind == "file"}
+    for data in packed:
+        contents |= unpack_contents(data)
+
+    def filled(entry: FileEntry) -> FileEntry:
         if entry.kind != "file":
-            yield entry
-        elif entry.digest in contents:
-            yield entry.model_copy(update={"content": contents[entry.digest]})
-        else:
+            return entry
+        if entry.digest not in contents:
             raise BadInput("its content is neither in what was kept nor the task's", field=entry.path)
+        return entry.model_copy(update={"content": contents[entry.digest]})
+
+    return files.model_copy(update={"entries": tuple(map(filled, files.entries))})
 
 
 def pack_manifest(manifest: Manifest) -> bytes:

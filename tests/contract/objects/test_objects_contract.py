@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from infra.stores.objects import FolderObjects, RecentObjects
-from tiltyard.errors import EnvironmentFailed
+from tiltyard.errors import EnvironmentFailed, ObjectsUnreachable
 from tiltyard.testing.memory_objects import MemoryObjects
 from tiltyard.testing.objects_kit import OBJECTS_CHECKS, ObjectsCheck, Spoil
 
@@ -100,3 +100,17 @@ async def test_the_kit_catches_a_store_that_never_verifies() -> None:
         except AssertionError:
             return
     pytest.fail("the kit let it pass")
+
+
+async def test_an_object_that_is_there_and_cannot_be_read_may_be_read_later(tmp_path: Path) -> None:
+    """It is not missing: whoever needs it tries again."""
+    objects = FolderObjects(tmp_path)
+    name = await objects.put(b"content")
+    objects.path(name).unlink()
+    objects.path(name).mkdir()
+    with pytest.raises(ObjectsUnreachable, match="cannot be read"):
+        await objects.get(name)
+    objects.path(name).rmdir()
+    with pytest.raises(EnvironmentFailed, match="is missing") as caught:
+        await objects.get(name)
+    assert not isinstance(caught.value, ObjectsUnreachable)
