@@ -105,6 +105,21 @@ async def test_a_disk_that_was_full_is_empty_and_of_its_own_size(yard: ResetYard
     assert facts.served_before == 1
 
 
+async def test_a_world_that_was_exposed_is_so_no_more(yard: ResetYard) -> None:
+    visit = 'import socket; s = socket.create_connection(("desk.world", 80)); s.send(b"GET /"); print(1)'
+    first = await yard.made(exposes={"desk": ("read",)})
+    member = yard.member_of(first)
+    assert await first.out(f"python3 -c '{visit}'") == "1\n"
+    await yard.over(first)
+    second = await yard.made()
+    assert yard.member_of(second).folder == member.folder
+    assert (await second.sh(f"python3 -c '{visit}'")).exit_code != 0
+    assert await second.out("grep -c desk /etc/hosts || true") == "0\n"
+    near = 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 80)); print(1)'
+    assert await second.out(f"python3 -c '{near}'") == "1\n", "the port is free"
+    await yard.over(second)
+
+
 async def test_what_is_to_be_fresh_was_no_sandbox_before(yard: ResetYard) -> None:
     used = await yard.made()
     await yard.over(used)
