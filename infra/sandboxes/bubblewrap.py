@@ -20,6 +20,7 @@ from infra.sandboxes.cgroups import ControlGroups, find_groups
 from infra.sandboxes.diagnosis import INSTEAD, diagnose, platform_problem
 from infra.sandboxes.interpreter import Interpreter, interpreters
 from infra.sandboxes.passing import may_pass
+from infra.sandboxes.seeing import told_here
 from infra.sandboxes.stage import Stage
 from infra.sandboxes.starting import StartFailed, begin, finish
 from infra.sandboxes.volumes import volumes_of
@@ -131,7 +132,8 @@ class BubblewrapLauncher:
             if may_pass(error):
                 raise EnvironmentFailed(f"bubblewrap could not be tried out: {error}") from error
             return self._refused(*diagnose(str(error)))
-        offer = SandboxOffer(driver=self.driver, available=True, enforced=means.enforced)
+        sees = (*told_here(), *(("control_groups",) if means.groups.enforced else ()))
+        offer = SandboxOffer(driver=self.driver, available=True, enforced=means.enforced, sees=sees)
         self._works = Works(thread, means, offer)
         return offer
 

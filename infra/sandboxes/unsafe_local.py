@@ -19,6 +19,7 @@ import psutil
 from infra.local.processes import ProcessId, alive, identify
 from infra.sandboxes import compiled
 from infra.sandboxes.launching import Renewal
+from infra.sandboxes.seeing import told_here
 from infra.sandboxes.threads import in_thread
 from schemas.sandbox import DriverName, Enforced, SandboxOffer, SandboxOrder
 from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
@@ -75,7 +76,7 @@ class UnsafeLocalLauncher:
 
     def offer(self) -> SandboxOffer:
         if platform.system() == "Linux":
-            return SandboxOffer(driver=self.driver, available=True, enforced=ENFORCED)
+            return SandboxOffer(driver=self.driver, available=True, enforced=ENFORCED, sees=told_here())
         return SandboxOffer(
             driver=self.driver,
             available=False,

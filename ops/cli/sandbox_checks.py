@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from infra.sandboxes.client import HostClient
 from ops.cli.check import ANSWER_S, HANGS, Check, runs
 from ops.cli.on_demand import MODULE
-from schemas.sandbox import DriverName, Enforced, SandboxOffer
+from schemas.sandbox import DriverName, Enforced, SandboxOffer, Sight
 from tiltyard.errors import EnvironmentFailed
 from workers.settings import Settings
 
@@ -26,6 +26,15 @@ NUMBER = ("the number of files is held by memory only, for only root can mount w
 
 NOT_HELD: dict[Enforced, tuple[str, str]] = {"memory": GROUPS, "processes": GROUPS, "file_count": NUMBER}
 """Why bubblewrap may not hold a sandbox to something that it holds it to elsewhere, and how to mend it."""
+
+
+SIGHTS: dict[Sight, str] = {
+    "every_exec": "every program",
+    "connections": "attempts to connect",
+    "marked_reads": "reads of marked files",
+    "control_groups": "processes by control groups",
+}
+"""What is told of a sandbox, in a few words."""
 
 
 def sandbox_host(settings: Settings) -> Check:
@@ -63,7 +72,7 @@ def driver_check(offer: SandboxOffer) -> Check:
     if not offer.available:
         detail = f"does not work here: {offer.problem}; tasks with commands cannot use it"
         return Check(name=name, ok=True, detail=detail, fix=offer.fix, missing=True)
-    held = f"works; enforced: {', '.join(offer.enforced) or 'nothing'}"
+    held = f"works; enforced: {', '.join(offer.enforced) or 'nothing'}; {_told(offer)}"
     lacking = [limit for limit in get_args(Enforced) if limit not in offer.enforced]
     if offer.driver == "unsafe-local":
         return Check(name=name, ok=True, detail=f"{held}; it isolates nothing")
@@ -71,6 +80,15 @@ def driver_check(offer: SandboxOffer) -> Check:
     whys = [f"not {limit}{': ' if why else ''}{why}" for limit, (why, _) in zip(lacking, reasons, strict=True)]
     fixes = dict.fromkeys(fix for _, fix in reasons if fix)
     return Check(name=name, ok=True, detail="; ".join([held, *whys]), fix="; ".join(fixes), missing=bool(lacking))
+
+
+def _told(offer: SandboxOffer) -> str:
+    """What can be told of its sandboxes, and what cannot."""
+    told = [words for sight, words in SIGHTS.items() if sight in offer.sees]
+    unseen = [words for sight, words in SIGHTS.items() if sight not in offer.sees]
+    programs = "" if "every_exec" in offer.sees else " (of programs those that are alive at a look)"
+    lacks = f"; not told: {', '.join(unseen)}{programs}" if unseen else ""
+    return f"told: {', '.join(told) or 'nothing'}{lacks}"
 
 
 def _offer(settings: Settings, driver: DriverName) -> SandboxOffer:

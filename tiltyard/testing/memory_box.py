@@ -31,12 +31,15 @@ from tiltyard.testing.gated_world import Gate
 from tiltyard.testing.little_shell import Forks, Item, Outputs, Program, Shell, parse
 from tiltyard.testing.memory_files import FileRefused, MemoryFiles
 
-__all__ = ["HELD", "MemoryBox", "Operation"]
+__all__ = ["HELD", "SEES", "MemoryBox", "Operation"]
 
 SHELL = ("/bin/sh", "-c")
 
 HELD: tuple[Literal["disk", "files", "network", "output"], ...] = ("disk", "files", "network", "output")
 """What the fake holds a sandbox to."""
+
+SEES: tuple[Literal["every_exec", "marked_reads"], ...] = ("every_exec", "marked_reads")
+"""What it tells of one."""
 
 
 @dataclass

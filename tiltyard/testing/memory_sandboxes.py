@@ -24,7 +24,7 @@ from schemas.sandbox import (
 from tiltyard.errors import DeliveryConflict, LateWrite, SandboxLost, SandboxUnavailable, SandboxUnreachable
 from tiltyard.testing.gated_world import Gate
 from tiltyard.testing.little_shell import Program
-from tiltyard.testing.memory_box import HELD, MemoryBox
+from tiltyard.testing.memory_box import HELD, SEES, MemoryBox
 
 __all__ = ["MemorySandboxes"]
 
@@ -69,7 +69,13 @@ class MemorySandboxes:
         problem = self._problems.get(driver, "")
         fix = "take another driver" if problem else ""
         return SandboxOffer(
-            driver=driver, available=not problem, problem=problem, fix=fix, enforced=HELD, slots=self._slots
+            driver=driver,
+            available=not problem,
+            problem=problem,
+            fix=fix,
+            enforced=HELD,
+            sees=SEES,
+            slots=self._slots,
         )
 
     async def provision(self, order: SandboxOrder) -> SandboxRef:

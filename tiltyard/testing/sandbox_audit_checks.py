@@ -63,6 +63,14 @@ async def programs_and_commands_have_times(bench: SandboxBench) -> None:
         )
 
 
+async def a_driver_says_what_it_tells(bench: SandboxBench) -> None:
+    async with bench.sandbox(start=START, marked=MARKED) as box:
+        await box.sh("cat key.txt")
+        sees, facts = (await bench.port.offer(bench.driver)).sees, await told(box)
+        assert (facts.watched == "every_exec") == ("every_exec" in sees), (facts.watched, sees)
+        assert (not facts.unwatched) == bool(facts.marked_reads) == ("marked_reads" in sees), (facts, sees)
+
+
 def who(found: tuple[MarkedRead, ...]) -> list[tuple[str, str, int]]:
     return [(one.path, one.op_id, one.incarnation) for one in found]
 
@@ -176,6 +184,7 @@ AUDIT_CHECKS = (
     programs_and_commands_have_times,
     reads_of_marked_files_are_told,
     what_is_not_marked_is_not_told,
+    a_driver_says_what_it_tells,
     marks_are_set_again_in_the_next_incarnation,
 )
 

@@ -18,6 +18,7 @@ from infra.sandboxes.docker.member import Kind, Member
 from infra.sandboxes.docker.pool import Keeper, Need, Pool
 from infra.sandboxes.docker.serving import ContainerSandbox, fill, name_services
 from infra.sandboxes.docker.supervisors import Supervisors
+from infra.sandboxes.seeing import told_here
 from infra.sandboxes.threads import in_thread
 from schemas.sandbox import DriverName, Enforced, Isolation, SandboxOffer, SandboxOrder, services_of
 from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
@@ -74,7 +75,9 @@ class DockerLauncher:
             known = ", ".join(sorted(runtimes))
             fix = f"set TILTYARD_DOCKER_RUNTIME to one of {known}"
             return self._refused(f"the engine has no runtime {self._runtime!r}", fix)
-        return SandboxOffer(driver=self.driver, available=True, enforced=ENFORCED)
+        # Other runtimes have kernels of their own, of which their sandboxes alone can tell.
+        sees = (*(told_here() if self._runtime == "runc" else ()), "control_groups")
+        return SandboxOffer(driver=self.driver, available=True, enforced=ENFORCED, sees=sees)
 
     async def launch(self, order: SandboxOrder, folder: Path) -> ContainerSandbox:
         return await in_thread(lambda: self._launched(order, folder))

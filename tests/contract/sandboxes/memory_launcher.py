@@ -15,7 +15,7 @@ from infra.sandboxes.launching import Renewal
 from infra.sandboxes.records import JOURNAL
 from infra.sandboxes.wire import failure_of
 from schemas.sandbox import DriverName, SandboxLimits, SandboxOffer, SandboxOrder, SandboxRequest, Snapshot
-from tiltyard.testing.memory_box import HELD
+from tiltyard.testing.memory_box import HELD, SEES
 from tiltyard.testing.memory_sandboxes import MemorySandboxes
 
 REQUEST: TypeAdapter[SandboxRequest] = TypeAdapter(SandboxRequest)
@@ -60,7 +60,12 @@ class MemoryLauncher:
         if self.open is not None:
             raise self.open
         return SandboxOffer(
-            driver=self.driver, available=not self.problem, problem=self.problem, fix="mend it", enforced=HELD
+            driver=self.driver,
+            available=not self.problem,
+            problem=self.problem,
+            fix="mend it",
+            enforced=HELD,
+            sees=SEES,
         )
 
     async def launch(self, order: SandboxOrder, folder: Path) -> "MemoryLaunched":

@@ -155,6 +155,8 @@ BROKEN: tuple[tuple[SandboxCheck, Kind], ...] = (
         audits.what_is_not_marked_is_not_told,
         sabotaged.ordering(lambda order: {"marked": {one.path: one.path for one in order.start.entries}}),
     ),
+    (audits.a_driver_says_what_it_tells, sabotaged.stating(lambda facts: {"watched": "snapshots"})),
+    (audits.a_driver_says_what_it_tells, sabotaged.ordering(lambda order: {"marked": {}})),
     (
         audits.marks_are_set_again_in_the_next_incarnation,
         sabotaged.ordering(lambda order: {"marked": {"key.txt": "key.txt"}}),

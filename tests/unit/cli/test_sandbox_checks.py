@@ -12,7 +12,7 @@ from infra.local.processes import identify
 from infra.local.state import StackState
 from infra.sandboxes.records import Kept, counts, folder_of, write
 from ops.cli.sandbox_checks import bubblewrap, driver_check, sandbox_host
-from schemas.sandbox import Enforced, SandboxOffer, SandboxRef
+from schemas.sandbox import Enforced, SandboxOffer, SandboxRef, Sight
 from schemas.world import Owner
 from workers.settings import Settings
 
@@ -62,6 +62,18 @@ def test_a_driver_that_does_not_work_is_told_and_fails_nobody() -> None:
     found = driver_check(offer)
     assert (found.ok, found.verdict, found.fix) == (True, "missing", "run `sysctl`")
     assert "no user namespaces" in found.detail
+
+
+def test_what_is_told_of_its_sandboxes_is_said() -> None:
+    offer = SandboxOffer(driver="docker", available=True, enforced=ALL, sees=get_args(Sight))
+    found = driver_check(offer)
+    whole = "told: every program, attempts to connect, reads of marked files, processes by control groups"
+    assert (found.verdict, whole in found.detail, "not told" in found.detail) == ("ok", True, False)
+    some = driver_check(offer.model_copy(update={"sees": ("control_groups", "marked_reads")}))
+    assert (
+        "told: reads of marked files, processes by control groups; not told: every program, attempts" in some.detail
+    )
+    assert "alive at a look" in some.detail
 
 
 def test_unsafe_local_is_never_called_safe() -> None:
