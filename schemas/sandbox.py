@@ -95,7 +95,7 @@ class SandboxLimits(Model):
     command_s: float = Field(default=60, gt=0, le=480)
 
 
-Normaliser = Literal["durations", "addresses", "process_ids", "temporary_names"]
+Normaliser = Literal["durations", "addresses", "process_ids", "temporary_names", "users"]
 """Parts of a command's output that differ between equal runs; the trace digest leaves them out (I7)."""
 
 
@@ -134,7 +134,7 @@ class SandboxPlan(Model):
     on_loss: Literal["restore", "environment_error"] = "restore"
     while_waiting: Literal["give_up", "keep"] = "give_up"
     exposes: Exposes = {}
-    normalise: tuple[Normaliser, ...] = ("durations",)
+    normalise: tuple[Normaliser, ...] = ("durations", "users")
 
     @model_validator(mode="after")
     def _can_be_made(self) -> Self:

@@ -16,6 +16,8 @@ PATTERNS: Mapping[Normaliser, tuple[re.Pattern[str], str]] = {
     "addresses": (re.compile(r"\b0x[0-9a-fA-F]{4,16}\b"), "<address>"),
     "process_ids": (re.compile(r"\b((?:p|P)(?:id|rocess)|PID)([ =:#]{1,3})\d{1,10}\b"), r"\1\2<pid>"),
     "temporary_names": (re.compile(r"(/tmp/)[A-Za-z0-9_.-]{1,255}"), r"\1<name>"),
+    # The user of a Docker sandbox is one of its own, of these (infra.sandboxes.users).
+    "users": (re.compile(r"\b19\d{8}\b"), "<user>"),
 }
 """Every repetition has a bound, so that a text of any size takes time in proportion to it."""
 

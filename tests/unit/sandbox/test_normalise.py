@@ -23,6 +23,7 @@ LEFT_OUT: tuple[tuple[Normaliser, str, str], ...] = (
     ("process_ids", "pid 123, PID: 45, process #6, pid=7", "pid <pid>, PID: <pid>, process #<pid>, pid=<pid>"),
     ("temporary_names", "wrote /tmp/tmpab12cd/out.txt", "wrote /tmp/<name>/out.txt"),
     ("temporary_names", "/tmp/tmp.Xy_z-9", "/tmp/<name>"),
+    ("users", "uid=1900000000(agent) gid=1999999999(agent)", "uid=<user>(agent) gid=<user>(agent)"),
 )
 
 
@@ -40,6 +41,7 @@ KEPT = (
     "line 12, in test_it",
     "rapid 5, unprocessed 5, pids, 0x, 0xg",
     "/temp/x, tmp/x, /tmp, /tmp/",
+    "1899999999, 2000000000, 190000000, 19000000000, x1900000000, 1900000000x",
 )
 
 
