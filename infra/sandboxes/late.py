@@ -15,8 +15,8 @@ class Closable(Launcher, Protocol):
 
 
 class LateLauncher:
-    """Implements ``Launcher`` with what ``load`` gives. ``used`` is a folder that is there once it has been used:
-    until then it is not loaded to look for what it left."""
+    """Implements ``Launcher`` with what ``load`` gives. ``used`` is a folder that has something in it as long as an
+    earlier process may have left anything: else it is not loaded to look for that."""
 
     def __init__(self, driver: DriverName, load: Callable[[], Closable], used: Path) -> None:
         self.driver = driver
@@ -36,15 +36,18 @@ class LateLauncher:
         return self._launcher.sweep(identity)
 
     def strays(self) -> int:
-        return self._launcher.strays() if self._used.exists() else 0
+        return self._launcher.strays() if self._loaded or self._may_have_left() else 0
 
     def close(self) -> None:
-        """Close it, if it was loaded."""
-        if self._loaded is not None:
-            self._loaded.close()
+        """Close it, where there is anything to end."""
+        if self._loaded or self._may_have_left():
+            self._launcher.close()
+
+    def _may_have_left(self) -> bool:
+        return self._used.is_dir() and any(self._used.iterdir())
 
     @property
-    def _launcher(self) -> Launcher:
+    def _launcher(self) -> Closable:
         if self._loaded is None:
             self._loaded = self._load()
         return self._loaded

@@ -24,6 +24,9 @@ from workers.settings import Settings
 ATTEMPT = timedelta(seconds=5)
 """How long a call from inside a sandbox is sent again before those who wait for it are given more time."""
 
+CONTAINERS = "containers"
+"""Below the folder of the Docker driver: one for each container that there may be."""
+
 LINE_S, PAUSE_S = 10.0, 0.05
 """How long a host waits for the one before it, which may have been killed a moment ago."""
 
@@ -35,7 +38,8 @@ def open_launchers(
     """Every driver. ``stage`` is a folder for what their sandboxes share, ``images`` keeps Docker's images, whose
     containers are run with ``runtime``, and of which ``warm`` may wait."""
     bubblewrap = BubblewrapLauncher(stage / "bubblewrap")
-    docker = LateLauncher("docker", partial(_docker, stage / "docker", images, runtime, warm), stage / "docker")
+    own = stage / "docker"
+    docker = LateLauncher("docker", partial(_docker, own, images, runtime, warm), own / CONTAINERS)
     try:
         yield {"bubblewrap": bubblewrap, "docker": docker, "unsafe-local": UnsafeLocalLauncher()}
     finally:

@@ -86,7 +86,7 @@ class Containers:
         had = set(self._had)
         try:
             found = {*self._listed(), *members.folders(self._home)}
-        except DockerException as error:
+        except (DockerException, OSError) as error:  # what is no JSON is an ``OSError``
             raise EnvironmentFailed(f"the engine does not say which containers there are: {error}") from error
         left = [folder for folder in sorted(found) if folder not in had and folder not in self._had]
         return sum(self._end_stray(folder) for folder in left)

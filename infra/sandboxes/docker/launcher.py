@@ -110,9 +110,14 @@ class DockerLauncher:
         return self._containers.strays()
 
     def close(self) -> None:
-        """End those that wait, and hang up. The others stay."""
+        """End those that wait, and what an earlier process left; then hang up. Those that serve stay."""
         self._keeper.close()
-        self._engine.close()
+        try:
+            self.strays()
+        except EnvironmentFailed as error:
+            log.warning("what may be left of containers is left to the next process: %s", error)
+        finally:
+            self._engine.close()
 
     def _launched(self, order: SandboxOrder, folder: Path) -> ContainerSandbox:
         """The thread that makes others is woken afterwards: this one does not wait for them."""
