@@ -41,12 +41,17 @@ def list_episodes(home: Path | None, limit: int, out: Output) -> int:
 
 @episodes.command()
 @EPISODE
+@click.option("--processes", is_flag=True, help="The programs of its sandbox instead, as a tree with their times.")
 @click.pass_obj
 @json_option
-def show(home: Path | None, episode_id: str, out: Output) -> int:
+def show(home: Path | None, episode_id: str, processes: bool, out: Output) -> int:
     """Show an episode's graded result, or where it is while the stack runs; nothing is started."""
     from ops.cli.looking import show_one
 
+    if processes:
+        from ops.cli.processes import show_processes
+
+        return _run(show_processes(home, episode_id, out))
     return _run(show_one(home, episode_id, out))
 
 
