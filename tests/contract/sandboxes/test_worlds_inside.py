@@ -258,7 +258,7 @@ async def test_a_container_that_is_used_again_serves_nothing_of_the_one_before(
     docker_images: Path, tmp_path: Path
 ) -> None:
     served = await serve(local())
-    async with docker_host(tmp_path, docker_images, warm=1, worlds=served.worlds) as host:
+    async with docker_host(tmp_path, docker_images, warm=3, worlds=served.worlds) as host:
         bench = SandboxBench(host, "docker")
         async with served.sandbox(bench, isolation="reset") as box:
             assert (await said(box, "print(json.dumps(call('add', name='x')))", op_id="ep/1/0/0"))[0] == 200

@@ -88,6 +88,14 @@ class Story:
         )
         return self
 
+    def inside(
+        self, delivery_id: str, tool: str, *rows: tuple[str, str, Body, Body], status: str = "ok", **arguments: Any
+    ) -> "Story":
+        """A call that a program in the sandbox made."""
+        self.rows(*rows, cause=delivery_id, tool=tool)
+        self._deliver(delivery_id, tool, arguments, Shown.model_validate({"status": status}), bool(rows))
+        return self
+
     def _deliver(
         self, delivery_id: str, tool: str, arguments: dict[str, Any], shown: Shown, committed: bool
     ) -> None:
