@@ -7,8 +7,11 @@ PROGRAM = """
 import ctypes, fcntl, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 network = os.open(f"/proc/{sys.argv[1]}/ns/net", os.O_RDONLY)
-owner = fcntl.ioctl(network, 0xB701)  # NS_GET_USERNS: only in there do we have a right to it
-for namespace, kind in ((owner, 0x10000000), (network, 0x40000000)):
+rights = fcntl.ioctl(network, 0xB701)  # NS_GET_USERNS: only in there has anybody a right to it
+owner = int.from_bytes(fcntl.ioctl(rights, 0xB704, bytes(4)), sys.byteorder)  # NS_GET_OWNER_UID: whoever made it
+if os.getuid() == 0:
+    os.setresuid(owner, owner, owner)
+for namespace, kind in ((rights, 0x10000000), (network, 0x40000000)):
     if libc.setns(namespace, kind):
         sys.exit(os.strerror(ctypes.get_errno()))
 with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", "w") as start:

@@ -17,6 +17,12 @@ from infra.sandboxes.mounts import private_place, show
 from infra.sandboxes.stage import CODE
 from tiltyard.testing.sandbox_bench import SandboxBench
 
+ASKING = (
+    'import http.client; asking = http.client.HTTPConnection("tally.world"); asking.request("POST", "/add", "{}"); '
+    "print(asking.getresponse().status)"
+)
+"""A program that says what it is answered by the port on which worlds are served."""
+
 LATER = "--now"
 """Says that the user has been changed already."""
 
@@ -60,6 +66,8 @@ async def session(folder: Path) -> dict[str, object]:
                 files = {path: content.decode() for path, content in (await box.files()).items()}
                 await bench.port.seal(box.ref)
                 drain = await bench.port.drain(box.ref)
+            async with bench.sandbox(exposes={"tally": ("add",)}) as serving:
+                served = await serving.out(f"python3 -c '{ASKING}'")
             left = await host.sandboxes()
     finally:
         launcher.close()
@@ -68,6 +76,7 @@ async def session(folder: Path) -> dict[str, object]:
         "offer": offer.model_dump(mode="json"),
         "said": said.split(),
         "files": files,
+        "served": served.strip(),
         "drain": drain.model_dump(mode="json"),
         "left": [*left, *map(str, (folder / "boxes").iterdir())],
     }

@@ -21,6 +21,10 @@ USER = 64_123
 """An ordinary user's number that nobody is likely to have."""
 
 
+NO_WORLD = "502"
+"""What a program is answered that asks for a world which its sandbox was not connected with: somebody listens."""
+
+
 async def as_user(user: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         os.chown(folder, user, user)
@@ -42,6 +46,7 @@ async def test_an_ordinary_user_has_sandboxes_without_root(bubblewrap: Bubblewra
     assert told["user"] == USER
     assert told["said"] == ["1000", "42", "1000", "1000", "0", "1"]
     assert told["files"] == {"file": "text"}
+    assert told["served"] == NO_WORLD
     assert (told["drain"]["found"], told["drain"]["empty"]) == (1, True)
     assert told["left"] == []
     # Control groups are root's, unless the system has given some to the user.
@@ -74,6 +79,7 @@ async def test_root_without_other_users_has_sandboxes_like_an_ordinary_user(tmp_
     told = await in_user_namespace(":", tmp_path)
     assert told["offer"]["available"], told
     assert (told["said"][:3], told["drain"]["empty"], told["left"]) == (["1000", "42", "1000"], True, [])
+    assert told["served"] == NO_WORLD
 
 
 async def test_where_there_are_no_user_namespaces_the_offer_says_so_and_how_to_mend_it(tmp_path: Path) -> None:
@@ -98,6 +104,7 @@ async def test_root_that_may_not_mount_has_sandboxes_all_the_same(tmp_path: Path
         pytest.skip("there is no python3 that another user can reach")
     assert told["offer"]["available"], told
     assert (told["said"][:3], told["drain"]["empty"], told["left"]) == (["1000", "42", "1000"], True, [])
+    assert told["served"] == NO_WORLD
     assert set(Path(tempfile.gettempdir()).glob("tiltyard-stage-*")) <= before
 
 
