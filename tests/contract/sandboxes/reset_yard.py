@@ -86,9 +86,11 @@ async def reset_yard(
         shared = folder / "shared"
         supervisors = Supervisors(engine, shared, write) if write else None
         launcher = DockerLauncher(engine, Images(engine, images), shared, warm=warm, supervisors=supervisors)
-        async with SandboxHost({"docker": launcher}, folder / "sandboxes", slots=4) as host:
-            yield ResetYard(engine, launcher, host, folder)
-        await asyncio.to_thread(launcher.close)
+        try:
+            async with SandboxHost({"docker": launcher}, folder / "sandboxes", slots=4) as host:
+                yield ResetYard(engine, launcher, host, folder)
+        finally:
+            await asyncio.to_thread(launcher.close)
     assert list(members.folders(shared / "containers")) == []
 
 
