@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,14 @@ from infra.sandboxes.supervisor.files import Agent
 from infra.sandboxes.supervisor.forwarder import Forwarder
 from infra.sandboxes.supervisor.limits import MAX_CALLERS, MAX_CALLS, MAX_HTTP_BODY_BYTES
 from infra.sandboxes.supervisor.loop import Loop
+from schemas.sandbox import WorldAccess
+from tiltyard.episode.delivery import Reconciler
+from tiltyard.sandbox.service import Asked, WorldService
+from tiltyard.testing.engine_bench import lease_request
+from tiltyard.testing.local_world import LocalWorld
+from tiltyard.testing.memory_worlds import MemoryWorlds
+from tiltyard.testing.tally_world import TALLY
+from tiltyard.worlds.engine import Engine
 
 OP = "ep/1/2/0"
 
@@ -48,6 +57,7 @@ class Den:
     sent: list[Sent] = field(default_factory=list)
     written: list[tuple[str, Any]] = field(default_factory=list)
     gone: bool = False
+    kind: type[Forwarder] = Forwarder
 
     def __post_init__(self) -> None:
         self.loop, self.dealings = Loop(), Dealings()
@@ -63,15 +73,14 @@ class Den:
                 programs=SimpleNamespace(operation_of=lambda process: ""),  # the callers are this process itself
             ),
         )
-        self.forwarder = Forwarder(self.operations, self._ask, port=0)  # type: ignore[arg-type]  # stand-ins
+        self.forwarder = self.kind(self.operations, self._ask, port=0)  # type: ignore[arg-type]  # stand-ins
 
     def _ask(self, body: bytes, tail: bytes) -> None:
         if self.gone:
             return
-        said = json.loads(body)
-        assert ("forwarded", {"op": said["op_id"], "number": said["number"]}) in self.written or not said["number"]
-        assert said["body"] == {"bytes": len(tail)}
-        self.sent.append(Sent(said["id"], said["op_id"], said["number"], said["path"], tail))
+        sent = sent_of(body, tail)
+        assert not sent.number or self.written, "its number is written down first"
+        self.sent.append(sent)
 
     def until(self, holds: Callable[[], object]) -> None:
         while not holds():
@@ -111,6 +120,7 @@ def test_calls_are_numbered_under_the_operation_of_their_program_before_they_are
     caller = den.call(post("add", b'{"name":"apples"}'))
     den.until(lambda: den.sent)
     assert den.sent == [Sent(1, OP, 1, "/add", b'{"name":"apples"}')]
+    assert den.written == [("forwarded", {"op": OP, "number": 1})]
     den.answer(den.sent[0], b'{"total":1}')
     assert den.heard(caller, b'{"total":1}').startswith(b"HTTP/1.1 200 OK\r\n")
     caller.sendall(post("add", b'{"name":"pears"}'))
@@ -139,6 +149,59 @@ def test_what_was_not_answered_is_sent_again_under_its_number(den: Den) -> None:
     assert den.heard(caller, b"\r\n\r\n1")
     assert den.dealings.clock == {"now_s": 3, "elsewhere_s": 0}
     caller.close()
+
+
+class NumbersAnew(Forwarder):
+    """A sabotage: what is sent again has a new number."""
+
+    def send(self) -> None:
+        if self._sent is not None:
+            said = json.loads(self._sent[0])
+            said["number"] = self._numbers[OP] = self._numbers[OP] + 1
+            self._sent = json.dumps(said).encode(), self._sent[1]
+        super().send()
+
+
+async def effects_of_a_lost_reply(kind: type[Forwarder]) -> tuple[int, str]:
+    """(how often a call took effect whose first reply was lost with its host, what its program was answered)."""
+    den = Den(kind=kind)
+    engine = Engine({"tally": TALLY}, MemoryWorlds())
+    lease = engine.lease(lease_request(inside_tools=("add",)))
+    engine.admit(lease.namespace, lease.generation, 1)
+    service = WorldService(LocalWorld(engine), Reconciler(LocalWorld(engine), timedelta(seconds=1)))
+    access = WorldAccess(world="tally", namespace=lease.namespace, generation=lease.generation)
+
+    async def told(sent: Sent) -> bytes:
+        asked = Asked("tally.world", "POST", sent.path, sent.body, f"{sent.op_id}/http/{sent.number}")
+        return (await service.answer(access, 1, {"tally": ("add",)}, asked)).body
+
+    caller = den.call(post("add", b'{"name":"apples"}'))
+    den.until(lambda: den.sent)
+    await told(den.sent[0])
+    den.forwarder.send()
+    den.answer(den.sent[1], await told(den.sent[1]))
+    heard = den.heard(caller, b"}")
+    caller.close()
+    den.forwarder.close()
+    engine.seal(lease.namespace, lease.generation)
+    facts = engine.facts(lease.namespace, lease.generation)
+    effects = sum(bool(one.reply and one.reply.committed) for one in facts.deliveries)
+    return effects, heard.partition(b"\r\n\r\n")[2].decode()
+
+
+def sent_of(body: bytes, tail: bytes) -> Sent:
+    said = json.loads(body)
+    return Sent(said["id"], said["op_id"], said["number"], said["path"], tail)
+
+
+async def test_a_lost_reply_is_no_second_effect() -> None:
+    effects, heard = await effects_of_a_lost_reply(Forwarder)
+    assert (effects, json.loads(heard)["amounts"]) == (1, [1])
+
+
+async def test_without_the_number_the_second_effect_is_there() -> None:
+    effects, heard = await effects_of_a_lost_reply(NumbersAnew)
+    assert (effects, json.loads(heard)["amounts"]) == (2, [1, 1])
 
 
 def test_a_call_that_comes_while_no_host_is_there_waits_for_the_next_one(den: Den) -> None:
