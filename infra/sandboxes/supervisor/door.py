@@ -21,12 +21,11 @@ class Door:
 
         self._enter = enter
         self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
-        coming = f"{path}.coming"
-        self._socket.bind(coming)
-        os.chmod(coming, 0o600)
-        self._socket.listen(WAITING)
+        others = os.umask(0o177)  # some kernels let nobody change or rename a socket that is there
+        self._socket.bind(path)
+        os.umask(others)
+        self._socket.listen(WAITING)  # whoever knocks before is refused, and knocks again
         self._socket.setblocking(False)
-        os.rename(coming, path)  # whoever sees it can knock
         loop.on(self._socket.fileno(), self._open)
 
     def _open(self) -> None:
