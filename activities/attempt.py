@@ -5,11 +5,23 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from activities.failures import translated
 
 BEATS_PER_TIMEOUT = 4
 """Heartbeats within one heartbeat timeout, so that one late beat is not a lost worker."""
+
+
+ELSEWHERE = "Elsewhere"
+"""The type of the failure of a step that was taken up by another host than the one that has the sandbox."""
+
+
+def require_host(wanted: str, here: str) -> None:
+    """Pass on, before anything is done, what another host must do."""
+    if wanted not in ("", here):
+        message = f"the sandbox is on the host {wanted}, and this is {here}"
+        raise ApplicationError(message, type=ELSEWHERE, non_retryable=True)
 
 
 @asynccontextmanager

@@ -2,21 +2,23 @@
 
 from temporalio import activity
 
-from activities.attempt import attempt
+from activities.attempt import attempt, require_host
 from schemas.slice import CloseReport, CloseRequest, GradeRequest, Summary
 from tiltyard.episode.closing import Closer
 from tiltyard.episode.grading import Examiner
 
 
 class ClosingActivities:
-    """Closes episodes and grades what is left."""
+    """Closes episodes and grades what is left, on ``host``."""
 
-    def __init__(self, closer: Closer, examiner: Examiner) -> None:
+    def __init__(self, closer: Closer, examiner: Examiner, host: str) -> None:
         self._closer = closer
         self._examiner = examiner
+        self._host = host
 
     @activity.defn
     async def close(self, request: CloseRequest) -> CloseReport:
+        require_host(request.host, self._host)
         async with attempt():
             return await self._closer.close(request)
 

@@ -9,7 +9,7 @@ from temporalio import activity
 
 from activities.attempt import attempt
 from activities.upkeep import kept
-from schemas.host import HostCheck, HostRecord, Hosts, Room, RoomOrder
+from schemas.host import SANDBOXES, HostCheck, HostRecord, Hosts, Room, RoomOrder
 from schemas.sandbox import SandboxRecord, SandboxRef
 from schemas.upkeep import Discard, Discarded, Hosted, HostLook, UpkeepOrder
 from tiltyard.episode.delivery import Reconciler
@@ -61,7 +61,9 @@ class HostActivities:
         async with attempt():
             if not await self._permits.promise(order.name):
                 raise EnvironmentFailed(f"the host {self._host} has no room any more")
-            return Room(host=self._host)
+            known = await self._records.hosts(activity.info().task_queue.removesuffix(f"/{SANDBOXES}"))
+            others = [one for one in known if one.host != self._host and one.silent_s < FORGOTTEN_S]
+            return Room(host=self._host, alone=not others)
 
     @activity.defn
     async def is_lost(self, check: HostCheck) -> bool:
@@ -121,7 +123,7 @@ class HostActivities:
         if holding is None or holding.changing:
             return False
         place = holding.place
-        return place.state == "given_up" or (place.sandbox, place.host) != (one.ref, self._host)
+        return place.state == "given_up" or (place.sandbox, place.room.host) != (one.ref, self._host)
 
     @activity.defn
     async def discard(self, order: Discard) -> Discarded:

@@ -4,7 +4,7 @@ import asyncio
 
 from temporalio import activity
 
-from activities.attempt import attempt
+from activities.attempt import attempt, require_host
 from activities.hosting import Permits
 from schemas.slice import GivenUp, GiveUpRequest, LeaseRef, ReleaseRequest
 from schemas.start import LeaseOrder, Provisioned, ProvisionOrder
@@ -31,21 +31,23 @@ class LeaseActivities:
 
     @activity.defn
     async def provision(self, order: ProvisionOrder) -> Provisioned:
+        require_host(order.host, self._host)
         async with attempt():
             try:
-                made = await self._sandboxing.provision(order, activity.info().workflow_id or "")
+                return await self._sandboxing.provision(order, activity.info().workflow_id or "")
             finally:
                 self._permits.keep(order.spec.episode_id)
-            return made.model_copy(update={"host": self._host})
 
     @activity.defn
     async def give_up(self, request: GiveUpRequest) -> GivenUp:
+        require_host(request.host, self._host)
         async with attempt() as attempt_id:
             return await self._giving_up.give_up(request, attempt_id)
 
     @activity.defn
     async def release(self, request: ReleaseRequest) -> bool:
         """True when the namespace can be used again. Neither of the two waits for the other."""
+        require_host(request.host, self._host)
         async with attempt():
             namespace, sandbox = await asyncio.gather(
                 self._leasing.release(request), self._discard(request), return_exceptions=True

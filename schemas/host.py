@@ -47,9 +47,10 @@ class RoomOrder(Model):
 
 
 class Room(Model):
-    """A host that keeps room for a moment."""
+    """A host that keeps room for a moment. ``alone``: nobody has heard of another one lately."""
 
-    host: str
+    host: str = ""
+    alone: bool = False
 
 
 class Hosts(Model):

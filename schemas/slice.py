@@ -49,7 +49,7 @@ class SliceRequest(Model):
     ``answer`` is what the pending question was answered (``None`` with ``answered``: nobody did). ``waited`` is
     the real-time wait that is over. ``sandbox`` is where commands run; ``restored`` says that it is a new one, made
     from the last checkpoint, of which the policy is told. ``sandbox_lost``: it is known to be lost, after
-    ``losses`` others.
+    ``losses`` others. ``host`` has the sandbox, and no other one may run the slice.
     """
 
     spec: EpisodeSpec
@@ -66,6 +66,7 @@ class SliceRequest(Model):
     sandbox: SandboxRef | None = None
     sandbox_lost: bool = False
     losses: int = 0
+    host: str = ""
     restored: Restored | None = None
 
 
@@ -100,7 +101,7 @@ class CloseRequest(Model):
     """Settle, seal, drain and collect one lease. ``settle`` is false for what nobody waits for.
 
     ``earlier`` names what the incarnations before ``sandbox`` have said. ``given_up``: ``sandbox`` is the last of
-    them, and there is none now.
+    them, and there is none now. ``host`` has it, and no other one may close it.
     """
 
     spec: EpisodeSpec
@@ -110,10 +111,11 @@ class CloseRequest(Model):
     sandbox: SandboxRef | None = None
     earlier: str = ""
     given_up: bool = False
+    host: str = ""
 
 
 class GiveUpRequest(Model):
-    """Give the sandbox up while the episode waits, as the slice ``slice_no`` of this run."""
+    """Give the sandbox up, which ``host`` has, while the episode waits: as the slice ``slice_no`` of this run."""
 
     spec: EpisodeSpec
     lease: LeaseRef
@@ -121,6 +123,7 @@ class GiveUpRequest(Model):
     run_id: str
     slice_no: int
     earlier: str = ""
+    host: str = ""
 
 
 class GivenUp(Model):
@@ -149,11 +152,13 @@ class GradeRequest(Model):
 
 
 class ReleaseRequest(Model):
-    """Give a drained namespace back, or quarantine it with a reason. The sandbox, if there is one, is discarded."""
+    """Give a drained namespace back, or quarantine it with a reason. The sandbox, if there is one, is discarded by
+    its ``host``."""
 
     lease: LeaseRef | None = None
     sandbox: SandboxRef | None = None
     quarantine: str = ""
+    host: str = ""
 
 
 class Summary(Model):

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from schemas.base import Model
 from schemas.episode import EpisodeSpec
+from schemas.host import Room
 from schemas.sandbox import SandboxRef
 from schemas.slice import LeaseRef, Restored
 
@@ -38,34 +39,34 @@ class LeaseOrder(Model):
 
 
 class ProvisionOrder(Model):
-    """What the provision activity is told. ``generation`` finds the journal whose last checkpoint is restored; 0 is
-    for a sandbox that begins with the task's files."""
+    """What the provision activity of ``host`` is told. ``generation`` finds the journal whose last checkpoint is
+    restored; 0 is for a sandbox that begins with the task's files."""
 
     spec: EpisodeSpec
     first_run_id: str
     incarnation: int = 1
     generation: int = 0
+    host: str = ""
 
 
 class Provisioned(Model):
-    """A sandbox on a host, and the turn whose files it was given; ``None`` for the task's own."""
+    """A sandbox, and the turn whose files it was given; ``None`` for the task's own."""
 
     sandbox: SandboxRef
-    host: str = ""
     from_turn: int | None = None
 
 
 class SandboxPlace(Model):
     """Where the sandbox of an episode is, as its workflow knows it.
 
-    ``host`` has it, or had it; none: the host is lost too. ``state``: ``none`` before the first one, ``there``,
-    ``given_up`` while the episode waits, or ``lost`` before that has been dealt with. ``losses`` counts those that
-    were lost. ``restored`` is what the policy is to be told of it. ``earlier`` names what those that were given up
-    have said.
+    ``room`` is where it is, or was; without a host: that is lost too. ``state``: ``none`` before the first one,
+    ``there``, ``given_up`` while the episode waits, or ``lost`` before that has been dealt with. ``losses`` counts
+    those that were lost. ``restored`` is what the policy is to be told of it. ``earlier`` names what those that
+    were given up have said.
     """
 
     sandbox: SandboxRef | None = None
-    host: str = ""
+    room: Room = Room()
     state: Literal["none", "there", "given_up", "lost"] = "none"
     losses: int = 0
     restored: Restored | None = None

@@ -57,8 +57,11 @@ ORDERS = frozenset({"find_room"})
 HOST_STEPS = frozenset({"provision", "run_slice", "give_up", "release", "close", "look", "discard"})
 """What is done by the host that has the sandbox. What is done for an episode without one, any worker does."""
 
-POLLS, HOST_POLLS = 5, 2
+POLLS, HOST_POLLS = 5, 5
 """Requests for more activities that are open at once: of any episode, and of those whose sandboxes are here."""
+
+MOST = 100
+"""Activities of episodes without a sandbox that a worker does at once."""
 
 SPARE = 16
 """Activities that a host does at once beside one for each of its sandboxes."""
@@ -90,7 +93,9 @@ def activities_of(
     place = settings.cluster, settings.temporal_namespace
     gateway = Gateway(parts.world, reconciler, parts.sandboxes)
     checkpoints = Checkpoints(parts.sandboxes, reconciler, parts.objects)
-    turns = TurnActivities(SliceRunner(gateway, checkpoints, parts.journal, parts.policies, load_task, committed))
+    turns = TurnActivities(
+        SliceRunner(gateway, checkpoints, parts.journal, parts.policies, load_task, committed), settings.host
+    )
     leases = LeaseActivities(
         Leasing(parts.world, reconciler, load_task, *place),
         Sandboxing(parts.sandboxes, reconciler, parts.journal, parts.objects, load_task, *place),
@@ -112,6 +117,7 @@ def activities_of(
     closing = ClosingActivities(
         Closer(parts.world, reconciler, gateway, boxes, parts.journal, parts.objects, parts.policies, load_task),
         Examiner(parts.objects, parts.records, parts.sandboxes, *place),
+        settings.host,
     )
     upkeep = UpkeepActivities(parts.world, reconciler, parts.records, parts.chains, *place)
     return [
@@ -141,7 +147,7 @@ async def at_work(
     permits = SandboxPermits(parts.sandboxes.capacity)
     activities = activities_of(parts, settings, committed, permits)
     queue, host = settings.task_queue, host_queue(settings.task_queue, settings.host)
-    anything = worker_of(client, activities, queue, workflows, grace)
+    anything = worker_of(client, activities, queue, workflows, grace, most=settings.slots + MOST)
     here = worker_of(
         *(client, _only(activities, HOST_STEPS), host, (), grace), most=settings.slots + SPARE, polls=HOST_POLLS
     )

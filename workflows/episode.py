@@ -152,11 +152,11 @@ class EpisodeWorkflow:
         if self._sandbox.place.state == "there":
             try:
                 begin = partial(self._begin_slice, request)
-                report = await on_host(self._sandbox.place.host, tuning, options, begin)
+                report = await on_host(self._sandbox.place.room, tuning, options, begin)
             except HostLost:
                 self._sandbox.lose()
         if self._sandbox.place.state == "lost":
-            return await self._begin_slice(request.model_copy(update={"sandbox_lost": True}), options)
+            return await self._begin_slice(request.model_copy(update={"sandbox_lost": True, "host": ""}), options)
         if self._sandbox.place.state == "none":
             report = await self._begin_slice(request, options)
         self._answered, self._answer, self._waited = False, None, None
@@ -179,6 +179,7 @@ class EpisodeWorkflow:
             waited=self._waited,
             sandbox=place.sandbox,
             losses=place.losses,
+            host=place.room.host,
             restored=place.restored,
         )
 

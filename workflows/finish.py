@@ -25,7 +25,7 @@ from schemas.start import SandboxPlace, Tuning
 from workflows.hosts import HostLost, step_on_host
 from workflows.options import step_options
 
-ParamT = TypeVar("ParamT")
+PlacedT = TypeVar("PlacedT", CloseRequest, ReleaseRequest)
 ResultT = TypeVar("ResultT")
 
 NO_SANDBOX = SandboxPlace()
@@ -56,7 +56,8 @@ async def finish(
     timings = {**timings, "close": (workflow.now() - began).total_seconds()}
     trace = closed.trace if closed else None
     sandbox = None if place.state == "given_up" else place.sandbox
-    release = ReleaseRequest(lease=lease, sandbox=sandbox, quarantine=unfit)
+    host = _host_of(place)
+    release = ReleaseRequest(lease=lease, sandbox=sandbox, quarantine=unfit, host=host)
     request = GradeRequest(spec=spec, ending=ending, trace=trace, timings=timings)
     grading = workflow.execute_activity_method(ClosingActivities.grade, request, **step_options(tuning))
     summary, _ = await asyncio.gather(
@@ -81,16 +82,23 @@ def _close_request(
         sandbox=place.sandbox,
         earlier=place.earlier,
         given_up=place.state == "given_up",
+        host=_host_of(place),
     )
 
 
+def _host_of(place: SandboxPlace) -> str:
+    """The host that has the sandbox; nothing where there is none any more."""
+    return "" if place.state == "given_up" else place.room.host
+
+
 async def _near(
-    place: SandboxPlace, tuning: Tuning, step: Callable[[Any, ParamT], Awaitable[ResultT]], request: ParamT
+    place: SandboxPlace, tuning: Tuning, step: Callable[[Any, PlacedT], Awaitable[ResultT]], request: PlacedT
 ) -> ResultT:
     """Do it where the sandbox is. Without one, and where its host is lost, any worker does it."""
-    if place.host and place.state != "given_up":
+    if request.host:
         with suppress(HostLost):
-            return await step_on_host(place.host, tuning, step, request)
+            return await step_on_host(place.room, tuning, step, request)
+        request = request.model_copy(update={"host": ""})
     return await workflow.execute_activity_method(step, request, **step_options(tuning))
 
 

@@ -4,11 +4,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, TimeoutError, TimeoutType
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType
 from temporalio.workflow import ActivityConfig, ActivityHandle
 
+from activities.attempt import ELSEWHERE
 from activities.hosting import HostActivities
-from schemas.host import HostCheck, host_queue
+from schemas.host import HostCheck, Room, host_queue
 from schemas.start import Tuning
 from workflows.options import on_queue, step_options
 
@@ -21,30 +22,39 @@ class HostLost(Exception):
 
 
 async def on_host(
-    host: str, tuning: Tuning, options: ActivityConfig, begin: Callable[[ActivityConfig], ActivityHandle[ResultT]]
+    room: Room, tuning: Tuning, options: ActivityConfig, begin: Callable[[ActivityConfig], ActivityHandle[ResultT]]
 ) -> ResultT:
     """What the activity gives that ``begin`` schedules with the options, on the queue of the host.
+
+    While that is the only one it is reached by the queue of all, and sooner: the server hands the activity out with
+    the workflow task that schedules it. Another worker, if one comes, passes it on.
 
     That it is not taken up in time is only a reason to look: a host that is there is given it again. Raises
     ``HostLost``, and ``ActivityError`` with what the activity raises.
     """
-    placed = on_queue(options, host_queue(workflow.info().task_queue, host), tuning.start_s)
+    if room.alone:
+        try:
+            return await begin(options)
+        except ActivityError as error:
+            if not _was_passed_on(error):
+                raise
+    placed = on_queue(options, host_queue(workflow.info().task_queue, room.host), tuning.start_s)
     while True:
         try:
             return await begin(placed)
         except ActivityError as error:
             if not was_not_taken_up(error):
                 raise
-        if await _is_lost(host, tuning):
-            raise HostLost(f"the host {host} is lost")
+        if await _is_lost(room.host, tuning):
+            raise HostLost(f"the host {room.host} is lost")
 
 
 async def step_on_host(
-    host: str, tuning: Tuning, step: Callable[[Any, ParamT], Awaitable[ResultT]], request: ParamT
+    room: Room, tuning: Tuning, step: Callable[[Any, ParamT], Awaitable[ResultT]], request: ParamT
 ) -> ResultT:
     """A step around the turns, on the host. Raises as ``on_host`` does."""
     return await on_host(
-        host,
+        room,
         tuning,
         step_options(tuning),
         lambda placed: workflow.start_activity_method(step, request, **placed),
@@ -54,6 +64,10 @@ async def step_on_host(
 def was_not_taken_up(error: ActivityError) -> bool:
     """Whether no worker has begun it in time."""
     return isinstance(error.cause, TimeoutError) and error.cause.type is TimeoutType.SCHEDULE_TO_START
+
+
+def _was_passed_on(error: ActivityError) -> bool:
+    return isinstance(error.cause, ApplicationError) and error.cause.type == ELSEWHERE
 
 
 async def _is_lost(host: str, tuning: Tuning) -> bool:

@@ -7,7 +7,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from activities.hosting import HostActivities
 from activities.leasing import LeaseActivities
-from schemas.host import RoomOrder, sandboxes_queue
+from schemas.host import Room, RoomOrder, sandboxes_queue
 from schemas.slice import GiveUpRequest, LeaseRef, ReleaseRequest, Restored, SliceReport
 from schemas.start import EpisodeStart, Provisioned, ProvisionOrder, SandboxPlace
 from workflows.hosts import HostLost, step_on_host
@@ -15,6 +15,9 @@ from workflows.options import on_queue, step_options
 
 MAX_LOSSES = 10
 """Sandboxes of one episode that may be lost and made anew: past it the host, not the episode, is what is tried."""
+
+NOWHERE = Room()
+"""No host is known."""
 
 
 class EpisodeSandbox:
@@ -35,7 +38,7 @@ class EpisodeSandbox:
         It takes over the slot of the lost one, so it is ordered of the same host, if that is there.
         """
         self._now(losses=self.place.losses + 1)
-        made = await self._provision(lease.generation, self.place.host)
+        made = await self._provision(lease.generation, self.place.room)
         restored = Restored(
             from_turn=made.from_turn,
             open_turn=lost.open_turn,
@@ -59,10 +62,11 @@ class EpisodeSandbox:
             run_id=workflow.info().run_id,
             slice_no=slice_no,
             earlier=self.place.earlier,
+            host=self.place.room.host,
         )
         self.changing = True
         try:
-            given_up = await step_on_host(self.place.host, self._tuning, LeaseActivities.give_up, request)
+            given_up = await step_on_host(self.place.room, self._tuning, LeaseActivities.give_up, request)
             told = Restored(from_turn=given_up.from_turn, turns=given_up.turns, given_up=True)
             self._now(state="given_up", earlier=given_up.earlier, restored=self.place.restored or told)
             await self._release()
@@ -75,13 +79,13 @@ class EpisodeSandbox:
 
     def lose(self) -> None:
         """It is lost with its host."""
-        self._now(state="lost", host="")
+        self._now(state="lost", room=NOWHERE)
 
     def told(self) -> None:
         """The policy has been asked since it was made, and so has heard of it."""
         self._now(restored=None)
 
-    async def _provision(self, generation: int = 0, where: str = "") -> Provisioned:
+    async def _provision(self, generation: int = 0, where: Room = NOWHERE) -> Provisioned:
         """The next incarnation. One that is gone before we hear of it has run nothing: another comes after it."""
         self.changing = True
         try:
@@ -90,7 +94,7 @@ class EpisodeSandbox:
                 try:
                     return await self._ordered(most, generation, where)
                 except HostLost:
-                    where = ""
+                    where = NOWHERE
                 except ActivityError as error:
                     if not _is_gone(error) or most > incarnation + MAX_LOSSES:
                         raise
@@ -98,31 +102,31 @@ class EpisodeSandbox:
         finally:
             self.changing = False
 
-    async def _ordered(self, incarnation: int, generation: int, where: str) -> Provisioned:
+    async def _ordered(self, incarnation: int, generation: int, where: Room) -> Provisioned:
+        room = where if where.host else await self._find_room()
         order = ProvisionOrder(
             spec=self._spec,
             first_run_id=workflow.info().first_execution_run_id,
             incarnation=incarnation,
             generation=generation,
+            host=room.host,
         )
-        host = where or await self._find_room()
-        made = await step_on_host(host, self._tuning, LeaseActivities.provision, order)
-        self._now(sandbox=made.sandbox, host=made.host, state="there")
+        made = await step_on_host(room, self._tuning, LeaseActivities.provision, order)
+        self._now(sandbox=made.sandbox, room=room, state="there")
         return made
 
-    async def _find_room(self) -> str:
+    async def _find_room(self) -> Room:
         """A host that has room, however long that takes. That it is known before anything is made there is what
         lets a worker that is restarted find its own again."""
         anywhere = on_queue(step_options(self._tuning), sandboxes_queue(workflow.info().task_queue))
         order = RoomOrder(name=self._spec.episode_id)
-        room = await workflow.execute_activity_method(HostActivities.find_room, order, **anywhere)
-        return room.host
+        return await workflow.execute_activity_method(HostActivities.find_room, order, **anywhere)
 
     async def _release(self) -> None:
         """What cannot be released now, the janitor finds: the episode goes on without it."""
-        release = ReleaseRequest(sandbox=self.place.sandbox)
+        release = ReleaseRequest(sandbox=self.place.sandbox, host=self.place.room.host)
         with suppress(HostLost, ActivityError):
-            await step_on_host(self.place.host, self._tuning, LeaseActivities.release, release)
+            await step_on_host(self.place.room, self._tuning, LeaseActivities.release, release)
 
     def _now(self, **changes: object) -> None:
         self.place = self.place.model_copy(update=changes)

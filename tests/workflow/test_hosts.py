@@ -12,8 +12,9 @@ from temporalio.client import Client, WorkflowFailureError
 
 from schemas.decision import Decision
 from schemas.episode import End, EpisodeSpec, Validity
-from schemas.host import Capacity, HostBeat, HostRecord
+from schemas.host import Capacity, HostBeat, HostRecord, Room
 from schemas.sandbox import SandboxOrder
+from schemas.status import SandboxHolding
 from schemas.view import View
 from tests.workflow.arena import Arena, Handle, arena, calls, lease_request, until
 from tests.workflow.boxes import WHOLE, GatedSandboxes, box_task, evidence_of, said, sleeper, writer
@@ -192,28 +193,53 @@ async def _in_second_command(
     return spec, handle
 
 
+@pytest.mark.parametrize("alone", [False, True], ids=["two from the start", "the other came later"])
 async def test_an_episode_goes_on_elsewhere_when_its_host_is_lost_and_what_is_left_there_is_ended(
+    client: Client, tmp_path: Path, alone: bool
+) -> None:
+    """A host that is alone is reached by the queue of all; whoever comes later must not take what is not his."""
+    async with arena(client, POLICIES, tmp_path) as place, AsyncExitStack() as later:
+        a, b = MemorySandboxes(), MemorySandboxes(1)
+        exam = await b.provision(_exam(place))
+        if not alone:
+            await later.enter_async_context(host(place, "b", b))
+        async with host(place, "a", a):
+            spec, handle = await _in_second_command(place, a)
+            held: SandboxHolding = await handle.query("sandbox", result_type=SandboxHolding)
+            assert held.place.room == Room(host="a", alone=alone)
+            if alone:
+                await later.enter_async_context(host(place, "b", b))
+        await b.release(exam)
+        await handle.result()
+        result = await place.outcome(spec)
+        assert (result.end, result.validity) == (End.SUBMITTED, Validity.VALID)
+        evidence = await evidence_of(place, spec)
+        assert said(evidence)[1] == "sandbox_lost"
+        assert evidence.sandbox is not None
+        assert evidence.sandbox.facts.incarnation == 2
+        assert [one.path for one in evidence.sandbox.changes] == ["one.txt"]
+        assert [one.ref.incarnation for one in await a.sandboxes()] == [1], "nobody could ask it"
+        async with host(place, "a", a):
+            assert (await place.clean_up()).discarded == 1
+        assert (await a.sandboxes(), await b.sandboxes()) == ((), ())
+
+
+async def test_the_other_host_does_no_slice_of_an_episode_that_is_not_its_own(
     client: Client, tmp_path: Path
 ) -> None:
     async with arena(client, POLICIES, tmp_path) as place:
-        a, b = MemorySandboxes(), MemorySandboxes(1)
-        exam = await b.provision(_exam(place))
-        async with host(place, "b", b):
-            async with host(place, "a", a):
-                spec, handle = await _in_second_command(place, a)
-            await b.release(exam)
-            await handle.result()
-            result = await place.outcome(spec)
-            assert (result.end, result.validity) == (End.SUBMITTED, Validity.VALID)
-            evidence = await evidence_of(place, spec)
-            assert said(evidence)[1] == "sandbox_lost"
-            assert evidence.sandbox is not None
-            assert evidence.sandbox.facts.incarnation == 2
-            assert [one.path for one in evidence.sandbox.changes] == ["one.txt"]
-            assert [one.ref.incarnation for one in await a.sandboxes()] == [1], "nobody could ask it"
-            async with host(place, "a", a):
-                assert (await place.clean_up()).discarded == 1
-        assert (await a.sandboxes(), await b.sandboxes()) == ((), ())
+        a, b = MemorySandboxes(), MemorySandboxes(0)
+        a.started.shut()
+        async with host(place, "a", a):
+            spec = await place.plan(box_task(), "writer")
+            handle = await place.start(spec, HURRIED)
+            await a.started.reached.wait()
+            async with host(place, "b", b):
+                a.started.open()
+                await handle.result()
+        evidence = await evidence_of(place, spec)
+        assert evidence.sandbox is not None
+        assert (evidence.sandbox.facts.incarnation, said(evidence)) == (1, WHOLE)
 
 
 async def test_a_task_may_rather_end_when_its_host_is_lost(client: Client, tmp_path: Path) -> None:
