@@ -17,12 +17,11 @@ from tests.chaos.canaries import (
     disturbed,
     evidence_of,
     folders,
-    mounted,
     nothing_held,
 )
 from tests.chaos.containers import Containers
 from tests.chaos.kills import Chaos, stack
-from tests.contract.sandboxes.docker_engine import engine_or_skip, lend_images
+from tests.contract.sandboxes.docker_engine import engine_or_skip, lend_images, mounts_below
 from tests.workflow.arena import until
 from workers.bootstrap.ground import open_ground
 from workers.settings import Settings
@@ -32,7 +31,6 @@ ISOLATIONS: tuple[Isolation, ...] = ("reset", "reset", "reset", "fresh")
 
 
 async def wreak(home: Path, images: Path, monkeypatch: pytest.MonkeyPatch, episodes: int, seed: int) -> None:
-    mounts = mounted()
     lend_images(images, home / "images")
     with engine_or_skip() as engine, stack(home, monkeypatch) as (settings, config):
         containers = Containers(engine, settings)
@@ -48,7 +46,7 @@ async def wreak(home: Path, images: Path, monkeypatch: pytest.MonkeyPatch, episo
         assert left_behind() == [], "no process outlives its episode"
         assert folders(settings) == []
         assert list((settings.sandbox_stage / "docker" / "containers").iterdir()) == []
-        assert mounted() == mounts
+        assert mounts_below(home) == []
 
 
 async def assert_nothing_made_a_difference(settings: Settings, chaos: Chaos, episodes: int, seed: int) -> None:
