@@ -12,10 +12,11 @@ SOCKET_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 MAX_TABLE_BYTES = 2**20
 
 
-def caller_of(host: str, port: int, agent: Agent) -> Process | None:
-    """The process at the other end, which is at this address; ``None`` where nobody can be seen to hold it."""
+def caller_of(host: str, port: int, agent: Agent, looks: int = HOLDER_LOOKS) -> Process | None:
+    """The process at the other end, which is at this address; ``None`` where nobody can be seen to hold it, or so
+    many descriptors are others'."""
     inode = inode_of(host, port)
-    return holder_of(inode, agent) if inode else None
+    return holder_of(inode, agent, looks) if inode else None
 
 
 def inode_of(host: str, port: int) -> str:
@@ -45,9 +46,9 @@ def whole_table(path: str) -> str:
     return data.decode("ascii", "replace")
 
 
-def holder_of(inode: str, agent: Agent) -> Process | None:
+def holder_of(inode: str, agent: Agent, looks: int) -> Process | None:
     """A process that has this socket open."""
-    me, looks, wanted = os.getpid(), HOLDER_LOOKS, f"socket:[{inode}]"
+    me, wanted = os.getpid(), f"socket:[{inode}]"
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) == me:
             continue

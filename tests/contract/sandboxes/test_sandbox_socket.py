@@ -17,7 +17,7 @@ from infra.sandboxes.frames import frame_of, read_frame
 from infra.sandboxes.serve import serving
 from infra.sandboxes.supervisor.limits import MAX_JSON_BYTES, MAX_TAIL_BYTES
 from infra.sandboxes.wire import METHODS
-from schemas.sandbox import ExecRequest, FileEntry, SandboxDrain, SandboxOrder, SandboxRef, Snapshot
+from schemas.sandbox import ExecRequest, FileEntry, SandboxDrain, SandboxOrder, SandboxRef, Snapshot, WorldAccess
 from tests.contract.sandboxes.host_yard import SLEEP, TRUE, order
 from tiltyard.errors import BadInput, EnvironmentFailed, SandboxLost, SandboxUnreachable, StackFailed
 from tiltyard.ports import Sandboxes
@@ -143,6 +143,7 @@ async def test_no_host_is_unreachable_whatever_is_asked(path: Path) -> None:
         attempts = [
             client.offer("bubblewrap"),
             client.provision(asked),
+            client.connect(ref, WorldAccess(world="tally", namespace="ns-1", generation=1)),
             client.call(ref, TRUE),
             client.snapshot(ref, {}),
             client.settle(ref, 0),
@@ -151,6 +152,8 @@ async def test_no_host_is_unreachable_whatever_is_asked(path: Path) -> None:
             client.facts(ref),
             client.release(ref),
             client.sandboxes(),
+            client.sweep(),
+            client.capacity(),
         ]
         assert len(attempts) == len(METHODS)
         for attempt in attempts:

@@ -114,7 +114,7 @@ async def test_odd_requests_are_refused_and_nothing_else_happens(tmp_path: Path)
                 "settle": {"limit_s": 0},
             }.get(do, {})
             await answered(den, mutated({"do": do, **fields, "n": number}, chance))
-        assert await den.link.ask("ping") == {}
+        assert (await den.link.ask("ping"))["set_up"] is True
         assert den.process.poll() is None
 
 
@@ -135,7 +135,8 @@ def test_a_frame_that_is_no_request_is_answered(body: bytes, tmp_path: Path) -> 
         control.sendall(HEAD.pack(len(body), 0) + body)
         assert reply(control)["error"]["kind"] == "BadInput"
         control.sendall(frame_of({"id": 7, "do": "ping"}))
-        assert reply(control) == {"id": 7, "ok": {}}
+        assert (answered := reply(control))["id"] == 7
+        assert answered["ok"]["set_up"] is False
 
 
 def test_frames_come_in_any_pieces(tmp_path: Path) -> None:
