@@ -31,9 +31,9 @@ class SandboxEvidence(Model):
 
     ``changes`` are all differences to the task's files. ``snapshot`` names the manifest of all files, ``packs`` the
     objects with the contents of those that were created or updated. ``skipped`` are things that are not copied.
-    ``lost``: the sandbox was lost after the last turn; the files are those kept at its end, and of operations and
-    programs nothing is known.
-    ``out_of_memory``: it was lost for want of memory; where its files had not been kept, there is no ``snapshot``.
+    ``lost``: the sandbox was lost after the last turn; the files are those kept at its end, operations those that
+    it had written down, and of programs nothing is known. ``out_of_memory``: it was lost for want of memory; where
+    its files had not been kept, there is no ``snapshot``.
     ``earlier`` is what the incarnations said that were given up while the episode waited, in their order.
     """
 
