@@ -23,6 +23,11 @@ FORGOTTEN_S = 86_400.0
 class Permits(Protocol):
     """Room on this host for sandboxes that are on their way."""
 
+    @property
+    def idle(self) -> bool:
+        """Whether it has room on offer that nobody has come for, so that nobody else waits for it."""
+        ...
+
     async def promise(self, name: str) -> bool:
         """Keep room for a sandbox, if there is any. Raises ``SandboxUnreachable``."""
         ...
@@ -59,7 +64,11 @@ class HostActivities:
     async def find_room(self, order: RoomOrder) -> Room:
         """This host, which has room. One that has lost it since passes the order on, by being tried again."""
         async with attempt():
+            if order.now and not self._permits.idle:
+                return Room()
             if not await self._permits.promise(order.name):
+                if order.now:
+                    return Room()
                 raise EnvironmentFailed(f"the host {self._host} has no room any more")
             known = await self._records.hosts(activity.info().task_queue.removesuffix(f"/{SANDBOXES}"))
             others = [one for one in known if one.host != self._host and one.silent_s < FORGOTTEN_S]

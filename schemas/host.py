@@ -41,13 +41,14 @@ class HostCheck(Model):
 
 
 class RoomOrder(Model):
-    """Find a host with room for a sandbox of this name."""
+    """Find a host with room for a sandbox of this name. ``now``: or none, where others wait for room."""
 
     name: str
+    now: bool = False
 
 
 class Room(Model):
-    """A host that keeps room for a moment. ``alone``: nobody has heard of another one lately."""
+    """A host that keeps room for a moment; none: nobody does now. ``alone``: no other host was there lately."""
 
     host: str = ""
     alone: bool = False

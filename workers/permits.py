@@ -39,6 +39,10 @@ class SandboxPermits(CustomSlotSupplier):
         self._promised: dict[str, float] = {}
         self._asking = asyncio.Lock()
 
+    @property
+    def idle(self) -> bool:
+        return self._offered > 0
+
     async def promise(self, name: str) -> bool:
         """Keep room for this sandbox, if there is any that was not promised before. Again: the same room."""
         if name not in self._promises() and (await self._capacity()).free <= len(self._promises()):

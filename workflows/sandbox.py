@@ -116,10 +116,15 @@ class EpisodeSandbox:
         return made
 
     async def _find_room(self) -> Room:
-        """A host that has room, however long that takes. That it is known before anything is made there is what
-        lets a worker that is restarted find its own again."""
-        anywhere = on_queue(step_options(self._tuning), sandboxes_queue(workflow.info().task_queue))
+        """A host that has room, however long that takes; mostly the worker at hand knows. That it is known before
+        anything is made there is what lets a worker that is restarted find its own again."""
         order = RoomOrder(name=self._spec.episode_id)
+        at_hand = order.model_copy(update={"now": True})
+        options = step_options(self._tuning)
+        room = await workflow.execute_activity_method(HostActivities.find_room, at_hand, **options)
+        if room.host:
+            return room
+        anywhere = on_queue(options, sandboxes_queue(workflow.info().task_queue))
         return await workflow.execute_activity_method(HostActivities.find_room, order, **anywhere)
 
     async def _release(self) -> None:
