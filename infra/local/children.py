@@ -9,6 +9,9 @@ from infra.local.runtime import Runtime
 from infra.local.temporal import TemporalServer
 from infra.sockets import listening
 
+SANDBOXES_STOP_S = 30.0
+"""What ends with the stack is ended before it: hundreds of containers take their time."""
+
 
 def _nothing() -> None:
     return None
@@ -32,7 +35,8 @@ class Child:
 
     ``ready`` is asked with the process id. ``environment`` is added to what ``spawn`` inherits; a child that runs
     with another than the present one is restarted. ``prepare`` makes what it needs, ``clear`` removes what an
-    earlier process left. ``intact`` is false when a ready process can no longer be reached. ``sign`` changes for
+    earlier process left. ``stop_s`` is how long it may take to end, where that is more than the usual.
+    ``intact`` is false when a ready process can no longer be reached. ``sign`` changes for
     as long as it does its work: one whose sign stands still hangs. ``folder`` is where it starts. ``inherits``
     names the secrets that it takes from our own environment.
     """
@@ -47,6 +51,7 @@ class Child:
     intact: Callable[[], bool] = _always
     folder: Path | None = None
     inherits: tuple[str, ...] = ()
+    stop_s: float = 0
 
 
 def children(config: StackConfig, temporal: TemporalServer, runtime: Runtime) -> tuple[Child, ...]:
@@ -62,7 +67,7 @@ def children(config: StackConfig, temporal: TemporalServer, runtime: Runtime) ->
     return (
         Child("temporal", temporal.argv, temporal.ready, temporal.answers, folder=temporal.folder),
         _listener("world", config.world, config.world_socket, settings, runtime),
-        _listener("sandboxes", config.sandboxes, config.sandboxes_socket, settings, runtime),
+        _listener("sandboxes", config.sandboxes, config.sandboxes_socket, settings, runtime, SANDBOXES_STOP_S),
         Child(
             "worker",
             lambda: list(config.worker),
@@ -77,7 +82,9 @@ def children(config: StackConfig, temporal: TemporalServer, runtime: Runtime) ->
     )
 
 
-def _listener(name: str, argv: tuple[str, ...], path: Path, settings: dict[str, str], runtime: Runtime) -> Child:
+def _listener(
+    name: str, argv: tuple[str, ...], path: Path, settings: dict[str, str], runtime: Runtime, stop_s: float = 0
+) -> Child:
     """A process that serves on a socket, and touches it for as long as it does its work."""
     return Child(
         name,
@@ -88,6 +95,7 @@ def _listener(name: str, argv: tuple[str, ...], path: Path, settings: dict[str, 
         prepare=runtime.ready,
         clear=lambda: runtime.clear(path.name),
         intact=path.exists,
+        stop_s=stop_s,
     )
 
 

@@ -92,7 +92,7 @@ class Keeper:
         self._looked_at, self._sign = now, sign
 
     def _insist(self, process: "subprocess.Popen[bytes]") -> None:
-        if self._lived_s > self._patience.stop_s:
+        if self._lived_s > self._stop_s:
             process.kill()
 
     def _died(self, code: int) -> None:
@@ -127,14 +127,18 @@ class Keeper:
             return
         self._process.terminate()
         try:
-            self._process.wait(self._patience.stop_s)
+            self._process.wait(self._stop_s)
         except subprocess.TimeoutExpired:
-            log.warning("%s did not end within %g s: killed", self.child.name, self._patience.stop_s)
+            log.warning("%s did not end within %g s: killed", self.child.name, self._stop_s)
             self._process.kill()
             self._process.wait()
         self._process = None
         self.child.clear()
         self._now("ended", process=None)
+
+    @property
+    def _stop_s(self) -> float:
+        return max(self._patience.stop_s, self.child.stop_s)
 
     @property
     def _lived_s(self) -> float:

@@ -30,7 +30,7 @@ GO_ON = (
 )
 
 LOCK_S = 120.0
-STOP_S = 45.0
+STOP_S = 65.0
 WATCH_S = 5.0
 """How long a supervisor that was silent has to show itself: it may have slept with the machine."""
 

@@ -1,8 +1,8 @@
 """Stands in for every process of a stack: ``fake_process.py ROLE STEERING_FOLDER [arguments of the role]``.
 
 A file in the steering folder makes it misbehave: ``ROLE.dies`` ends it at once, ``ROLE.stubborn`` makes it ignore
-SIGTERM, ``ROLE.silent`` keeps it from becoming ready; ``busy`` holds the number of running workflows. As long as
-it runs it shows it as the true process does.
+SIGTERM, ``ROLE.slow`` makes it take its time and then leave ``ROLE.ended``, ``ROLE.silent`` keeps it from becoming
+ready; ``busy`` holds the number of running workflows. As long as it runs it shows it as the true process does.
 """
 
 import json
@@ -70,6 +70,12 @@ def worker(arguments: list[str], steering: Path) -> None:
     touch_for_ever(arguments[0])
 
 
+def end_slowly(mark: Path) -> None:
+    time.sleep(2)
+    mark.touch()
+    sys.exit()
+
+
 ROLES: dict[str, Callable[[list[str], Path], None]] = {
     "temporal": temporal,
     "world": partial(listener, "world"),
@@ -84,6 +90,8 @@ def main() -> None:
         sys.exit(f"the {role} cannot go on: the fake was told to die")
     if (steering / f"{role}.stubborn").exists():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if (steering / f"{role}.slow").exists():
+        signal.signal(signal.SIGTERM, lambda *_: end_slowly(steering / f"{role}.ended"))
     ROLES[role](arguments, steering)
 
 

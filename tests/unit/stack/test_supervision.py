@@ -164,6 +164,14 @@ def test_a_child_that_ignores_the_request_to_end_is_killed(yard: Yard) -> None:
     assert state.phase == "stopped", "the supervisor has done it itself"
 
 
+def test_the_host_of_sandboxes_gets_the_time_that_they_need_to_end(yard: Yard) -> None:
+    """More than others: whatever it could not end would stay behind."""
+    (yard.steering / "sandboxes.slow").touch()
+    yard.up()
+    yard.down()
+    assert (yard.steering / "sandboxes.ended").exists()
+
+
 def test_other_code_restarts_the_stack(yard: Yard) -> None:
     first = yard.up()
     yard.change(code="sha256:two")
