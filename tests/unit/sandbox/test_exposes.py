@@ -1,13 +1,17 @@
 """What a task may expose of its world, and who says no."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from pydantic import ValidationError
 
+from ops.cli.main import program
 from schemas.sandbox import SandboxPlan
 from schemas.task import Task
 from tests.unit.suite.test_check import GOOD
+from tiltyard.errors import BadInput
 from tiltyard.sandbox.tools import inside_tools, world_tools
 from tiltyard.suite import check_task
 from tiltyard.testing.tally_world import TALLY
@@ -47,3 +51,11 @@ def test_what_is_exposed_may_be_graded_and_need_not_be_offered_to_the_agent() ->
     problems = check_task(task.model_copy(update={"references": ()}), TALLY)
     assert problems == ()
     assert (world_tools(task), inside_tools(task)) == (("wait",), ("add", "read"))
+
+
+def test_a_driver_without_a_network_of_its_own_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    command = ["run", "replacement/over-http/lost", "--policy", "reference", "--sandbox", "unsafe-local"]
+    ended = CliRunner().invoke(program, [*command, "--home", str(tmp_path)])
+    assert isinstance(ended.exception, BadInput)
+    assert "has no network of its own, and replacement/over-http/lost serves" in str(ended.exception)
+    assert list(tmp_path.iterdir()) == []
