@@ -15,9 +15,15 @@ async def measure(most: int, say: Say) -> list[Figure]:
     async with stack(say) as ours:
         if why_not := await ours.unavailable("docker"):
             return [Figure(what="episodes in Docker's sandboxes", unit="/s", skipped=why_not)]
-        runs = {f"Docker and {CALLS} commands": Run(with_commands(), "docker")}
+        runs = {
+            f"Docker, reset, and {CALLS} commands": Run(with_commands("reset"), "docker"),
+            f"Docker, fresh, and {CALLS} commands": Run(with_commands(), "docker"),
+        }
         if not await ours.unavailable("bubblewrap"):
             runs[f"bubblewrap and {CALLS} commands"] = Run(with_commands())
         await take_turns(ours, runs.values(), episodes, say)
-    targets = {"docker": AT_LEAST}
-    return [figure for what, run in runs.items() for figure in told(what, run, targets.get(run.driver))]
+    return [figure for number, (what, run) in enumerate(runs.items()) for figure in _told(what, run, number == 0)]
+
+
+def _told(what: str, run: Run, judged: bool) -> list[Figure]:
+    return told(what, run, AT_LEAST if judged else None)

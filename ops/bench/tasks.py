@@ -2,7 +2,7 @@
 
 from schemas.base import JsonObject
 from schemas.contract import AnswerContract
-from schemas.sandbox import SandboxPlan
+from schemas.sandbox import Isolation, SandboxPlan
 from schemas.task import Reference, Step, Task
 from schemas.world import TemplateRef
 
@@ -12,13 +12,14 @@ DONE: JsonObject = {"outcome": "counted"}
 TICKET: JsonObject = {"ticket_id": "B-1", "title": "Count", "report": "Count the lines of the notes."}
 
 
-def with_commands() -> Task:
+def with_commands(isolation: Isolation = "fresh") -> Task:
     """Each turn runs one command, which starts a shell and a program, and changes a file."""
     steps = (
         Step(tool="shell", arguments={"command": f"echo line {number} >> notes.txt; cat notes.txt"})
         for number in range(CALLS)
     )
-    return _task("commands", tuple(steps), SandboxPlan(files={"notes.txt": "notes\n"}))
+    plan = SandboxPlan(files={"notes.txt": "notes\n"}, isolation=isolation)
+    return _task("commands", tuple(steps), plan)
 
 
 def without_sandbox() -> Task:

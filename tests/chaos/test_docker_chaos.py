@@ -27,11 +27,15 @@ from workers.bootstrap.ground import open_ground
 from workers.settings import Settings
 
 ISOLATIONS: tuple[Isolation, ...] = ("reset", "reset", "reset", "fresh")
-"""In turn: most are given a container that others had before."""
+"""In turn: most may be given a container that others had before."""
+
+WARM = "12"
+"""So many containers may wait that there is room for all that are reset."""
 
 
 async def wreak(home: Path, images: Path, monkeypatch: pytest.MonkeyPatch, episodes: int, seed: int) -> None:
     lend_images(images, home / "images")
+    monkeypatch.setenv("TILTYARD_WARM_SANDBOXES", WARM)
     with engine_or_skip() as engine, stack(home, monkeypatch) as (settings, config):
         containers = Containers(engine, settings)
         with containers.watched():
