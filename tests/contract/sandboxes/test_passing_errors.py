@@ -120,7 +120,7 @@ def test_a_program_that_hangs_may_do_better_another_time(tmp_path: Path, told: b
         undo.enter_context(theirs)
         nothing = ExitStack()
         nothing.callback(hangs.kill)
-        begun = Begun(hangs, control, inner[0], inner[1], inner[2], Group(()), tmp_path, None, nothing)
+        begun = Begun(hangs, control, inner[0], inner[1], inner[2], Group(()), tmp_path, None, False, nothing)
         with pytest.raises(TimeoutError) as raised:
             finish(begun, within_s=0.01)
         assert may_pass(raised.value)

@@ -115,7 +115,11 @@ async def test_programs(check: Any, tmp_path: Path) -> None:
         (what_is_left_is_told, "programs.look_around(self.sandbox.reach.others(), left=True)", "pass"),
         (a_search_of_the_path_is_no_program, "return argv if may_exec(pid, folder, path) else None", "return argv"),
         (programs_from_threads_and_descriptors_are_seen, "look(process_of(pid)) if task is not None", "task if 1"),
-        (programs_from_threads_and_descriptors_are_seen, "    is_at = call_of(notice) in EXECVEAT", "    is_at = False"),
+        (
+            programs_from_threads_and_descriptors_are_seen,
+            "    is_at = call_of(notice) in EXECVEAT",
+            "    is_at = False",
+        ),
         (what_cannot_start_is_no_program, "            sandbox.programs.forget(self.pid)\n", ""),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -23,7 +23,9 @@ from tiltyard.worlds.engine import Engine
 from tiltyard.worlds.replacement.world import WORLD
 
 TASKS = {
-    task.id.removeprefix("replacement/"): task for task in shipped().match(["replacement"]) if not task.needs_sandbox
+    task.id.removeprefix("replacement/"): task
+    for task in shipped().match(["replacement"])
+    if not task.needs_sandbox
 }
 """Those that are played here; ``over-http`` needs a sandbox with processes."""
 

@@ -9,9 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.sandboxes.supervisor.execs import ALLOW, EQUAL, EXECS, LOAD, NOTIFY, RETURN, exec_filter
 from infra.sandboxes.supervisor.files import parts_of
 from infra.sandboxes.supervisor.messages import Refused, dumps, loads
+from infra.sandboxes.supervisor.notices import (
+    ALLOW,
+    EQUAL,
+    EXECS,
+    GREATER,
+    LOAD,
+    MSG_NOSIGNAL,
+    NOTIFY,
+    RETURN,
+    SEND_TO,
+    SENDS,
+    call_filter,
+)
 from infra.sandboxes.supervisor.output import Capture
 from schemas.sandbox import work_path
 
@@ -75,9 +87,10 @@ def test_what_is_no_json_is_a_value_error(text: str) -> None:
         loads(text)
 
 
-def verdict(program: bytes, architecture: int, number: int) -> int:
+def verdict(program: bytes, architecture: int, number: int, *arguments: int) -> int:
     """What the kernel would do with a call: the filter, run here."""
-    data = struct.pack("<iI", number if number < 2**31 else number - 2**32, architecture)
+    called = number if number < 2**31 else number - 2**32
+    data = struct.pack("<iIQ6Q", called, architecture, 0, *arguments, *[0] * (6 - len(arguments)))
     loaded = at = 0
     while True:
         code, when_true, when_false, operand = struct.unpack_from("<HBBI", program, 8 * at)
@@ -86,19 +99,43 @@ def verdict(program: bytes, architecture: int, number: int) -> int:
             (loaded,) = struct.unpack_from("<I", data, operand)
         elif code == EQUAL:
             at += when_true if loaded == operand else when_false
+        elif code == GREATER:
+            at += when_true if loaded > operand else when_false
         else:
             assert code == RETURN
             return int(operand)
 
 
 @pytest.mark.parametrize("machine", sorted(EXECS))
-def test_the_filter_tells_of_execs_and_allows_everything(machine: str) -> None:
-    program = exec_filter(machine)
+def test_the_filter_tells_of_execs_and_sends_and_allows_everything(machine: str) -> None:
+    """None of the sends here names anybody, so of ``sendto`` nothing is told."""
+    program = call_filter(machine)
     for architecture, (execs, _) in EXECS[machine].items():
+        sends = {number for number, name in SENDS.get(architecture, {}).items() if name != SEND_TO}
         told = {number for number in [*range(600), *execs] if verdict(program, architecture, number) != ALLOW}
-        assert told == set(execs)
-        assert {verdict(program, architecture, number) for number in execs} == {NOTIFY}
+        assert told == {*execs, *sends}
+        assert {verdict(program, architecture, number) for number in told} == {NOTIFY}
     assert verdict(program, 0x1234, 59) == ALLOW
+
+
+@pytest.mark.parametrize(
+    ("size", "flags", "address", "told"),
+    [
+        (100, 0, 0, ALLOW),
+        (512, MSG_NOSIGNAL, 0, NOTIFY),
+        (513, MSG_NOSIGNAL, 0, ALLOW),
+        (9000, 0, 1, NOTIFY),
+        (9000, 0, 2**32, NOTIFY),
+    ],
+)
+def test_a_send_is_told_that_names_somebody_or_may_ask_for_a_name(
+    size: int, flags: int, address: int, told: int
+) -> None:
+    for machine in EXECS:
+        for architecture, names in SENDS.items():
+            if architecture in EXECS[machine]:
+                number = next(number for number, name in names.items() if name == SEND_TO)
+                assert verdict(call_filter(machine), architecture, number, 3, 4096, size, flags, address) == told
 
 
 def test_the_filter_knows_this_machine() -> None:
