@@ -270,6 +270,20 @@ async def test_one_that_cannot_be_given_up_is_lost(client: Client, tmp_path: Pat
         await assert_no_sandbox(place)
 
 
+async def test_a_wait_in_the_last_turn_ends_as_it_would_in_a_sandbox_that_was_kept(
+    skipping: Client, tmp_path: Path
+) -> None:
+    """Nothing was lost: that the policy could not be told of another sandbox is no fault of anybody."""
+
+    def waits(view: View) -> Decision:
+        return calls("wait", seconds=DAY)
+
+    async with arena(skipping, {"waits": waits}, tmp_path) as place, place.worker():
+        task = waiting_task().model_copy(update={"limits": Limits(wall_s=10 * DAY, turns=1)})
+        result = await place.run(task, "waits")
+        assert (result.end, result.validity, result.reason) == (End.BUDGET_EXHAUSTED, Validity.VALID, "turns")
+
+
 async def _is_lost(handle: Handle) -> bool:
     held: SandboxHolding = await handle.query("sandbox", result_type=SandboxHolding)
     return held.place.state == "lost"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
+from activities.attempt import ELSEWHERE
 from schemas.decision import Decision
 from schemas.episode import End, EpisodeSpec, Validity
 from schemas.host import Capacity, HostBeat, HostRecord, Room
@@ -224,22 +225,28 @@ async def test_an_episode_goes_on_elsewhere_when_its_host_is_lost_and_what_is_le
         assert (await a.sandboxes(), await b.sandboxes()) == ((), ())
 
 
-async def test_the_other_host_does_no_slice_of_an_episode_that_is_not_its_own(
-    client: Client, tmp_path: Path
-) -> None:
+async def test_whoever_comes_later_passes_on_what_is_not_his(client: Client, tmp_path: Path) -> None:
+    """The worker of a host that was alone vanishes; the other one is given its slice, and leaves it."""
     async with arena(client, POLICIES, tmp_path) as place:
-        a, b = MemorySandboxes(), MemorySandboxes(0)
+        a, b = MemorySandboxes(), MemorySandboxes()
         a.started.shut()
         async with host(place, "a", a):
             spec = await place.plan(box_task(), "writer")
-            handle = await place.start(spec, HURRIED)
+            handle = await place.start(spec, HURRIED.model_copy(update={"outage_s": 3600}))
             await a.started.reached.wait()
-            async with host(place, "b", b):
-                a.started.open()
+        async with host(place, "b", b):
+            await until(lambda: _was_passed_on(handle))
+            a.started.open()
+            async with host(place, "a", a):
                 await handle.result()
         evidence = await evidence_of(place, spec)
         assert evidence.sandbox is not None
         assert (evidence.sandbox.facts.incarnation, said(evidence)) == (1, WHOLE)
+
+
+async def _was_passed_on(handle: Handle) -> bool:
+    failed = [event.activity_task_failed_event_attributes for event in (await handle.fetch_history()).events]
+    return any(one.failure.application_failure_info.type == ELSEWHERE for one in failed)
 
 
 async def test_a_task_may_rather_end_when_its_host_is_lost(client: Client, tmp_path: Path) -> None:
