@@ -35,7 +35,7 @@ class Engine(docker.DockerClient):
     """A client of the engine at ``place``. Every call ends: whatever happens, it raises ``DockerException``."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        self.api = Calls(*arguments, **named)
+        self.api: Calls = Calls(*arguments, **named)
         self.place = USUAL
 
     def ping_within(self, limit_s: float) -> None:
@@ -48,10 +48,13 @@ class Engine(docker.DockerClient):
 
 
 class Calls(docker.APIClient):
-    """The calls of Docker's client, some of which it would wait for without end (docker-py 2651)."""
+    """The calls of Docker's client, some of which it would wait for without end (docker-py 2651). Those that are
+    ``SLOW`` may take ``slow_s``."""
+
+    slow_s = SLOW_S
 
     def request(self, method: str, url: str, **named: Any) -> Any:  # type: ignore[override]  # as it is called
-        limit_s = SLOW_S if url.endswith(SLOW) else named.get("timeout") or self.timeout
+        limit_s = self.slow_s if url.endswith(SLOW) else named.get("timeout") or self.timeout
         try:
             return super().request(method, url, **{**named, "timeout": limit_s})
         except requests.Timeout as error:

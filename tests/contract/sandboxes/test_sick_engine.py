@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,9 @@ async def test_every_call_ends_also_those_that_dockers_client_waits_for(gate: En
     """docker-py 2651: the end of a container was waited for without a limit, whatever limit was given."""
     gate.how = "silent"
     async with engine_at(gate, call_s=0.2) as engine:
-        for call in (engine.ping, engine.info, lambda: engine.api.attach("one"), lambda: engine.api.stop("one", 1)):
+        engine.api.slow_s = 0.2
+        api = engine.api
+        for call in (engine.ping, engine.info, partial(api.attach, "one"), partial(api.wait, "one")):
             with pytest.raises(NoAnswer, match=r"did not answer within [\d.]+ s"):
                 await asyncio.to_thread(call)
 
