@@ -11,6 +11,7 @@ from docker.types import LogConfig
 
 from infra.sandboxes.compiled import NAME, PLACE
 from infra.sandboxes.docker.door import DOOR
+from infra.sandboxes.docker.gvisor import is_gvisor, tasks_of
 from infra.sandboxes.docker.member import Member
 from infra.sandboxes.docker.places import LABEL, etc_of
 from infra.sandboxes.docker.profile import profile
@@ -48,6 +49,7 @@ def create(engine: docker.DockerClient, member: Member, labels: Mapping[str, str
 
 def _held(member: Member) -> dict[str, Any]:
     """What holds it."""
+    processes = member.kind.processes
     return {
         "network_mode": "none",
         "ipc_mode": "private",
@@ -56,7 +58,7 @@ def _held(member: Member) -> dict[str, Any]:
         "cap_drop": ["ALL"],
         "cap_add": ["SETUID", "SETGID", "KILL"],
         "security_opt": ["no-new-privileges", f"seccomp={profile(platform.machine())}"],
-        "pids_limit": member.kind.processes,
+        "pids_limit": tasks_of(processes) if is_gvisor(member.kind.runtime) else processes,
         "mem_limit": member.kind.memory_bytes,
         "memswap_limit": member.kind.memory_bytes,
         "log_config": LogConfig(type=LogConfig.types.NONE),

@@ -17,6 +17,7 @@ from infra.sandboxes.cgroups import groups_of
 from infra.sandboxes.docker import member as members
 from infra.sandboxes.docker.container import close_from_outside, create, remove, start
 from infra.sandboxes.docker.door import knock_at_nobodys
+from infra.sandboxes.docker.gvisor import is_gvisor
 from infra.sandboxes.docker.member import Kind, Member
 from infra.sandboxes.docker.places import HOME, LABEL
 from infra.sandboxes.docker.pristine import look
@@ -47,6 +48,8 @@ class Containers:
             member.control.mkdir(mode=0o700)
             try:
                 create(self._engine, member, {**(labels or {}), HOME: str(self._home)})
+                if kind.places is not None:
+                    member.area.fill(kind.places)
                 member = _opened(member, start(self._engine, member.name))
             except DockerException as error:
                 raise EnvironmentFailed(f"the container did not start: {error}") from error
@@ -107,7 +110,8 @@ class Containers:
 def _opened(member: Member, first: int) -> Member:
     """It, once its supervisor has opened, and it was looked at. Raises ``EnvironmentFailed``, ``OSError``."""
     with knock_at_nobodys(member.control, lambda: Path(f"/proc/{first}").exists()):
-        if member.kind.runtime == "runc":  # others have no mounts of this kernel's
-            close_from_outside(first)
         known = member.now(first=identify(first), groups=groups_of(first).folders)
+        if is_gvisor(member.kind.runtime):  # it has a kernel of its own, that nobody looks into
+            return known.now(state="idle")
+        close_from_outside(first)
         return known.now(state="idle", pristine=look(known))

@@ -13,6 +13,7 @@ from infra.sandboxes.docker import member as members
 from infra.sandboxes.docker.containers import Containers
 from infra.sandboxes.docker.door import knock, knock_at_nobodys
 from infra.sandboxes.docker.engine import Engine, problem_of
+from infra.sandboxes.docker.gvisor import ENFORCED_BY_GVISOR, FIX, SEES_IN_GVISOR, is_gvisor, opens_doors
 from infra.sandboxes.docker.images import Images
 from infra.sandboxes.docker.member import Kind, Member
 from infra.sandboxes.docker.pool import Keeper, Need, Pool
@@ -52,7 +53,9 @@ class DockerLauncher:
         self._supervisors = supervisors or Supervisors(engine, folder)
         self._containers = Containers(engine, folder / "containers")
         self.pool = Pool(
-            lambda kind: self._containers.make(kind), lambda one: self._containers.end(one.folder), warm
+            lambda kind: self._containers.make(kind),
+            lambda one: self._containers.end(one.folder),
+            0 if is_gvisor(runtime) else warm,
         )
         self._known: dict[str, Path] = {}  # the supervisors of images that the engine has
         self._keeper = Keeper(self.pool)
@@ -75,8 +78,13 @@ class DockerLauncher:
             known = ", ".join(sorted(runtimes))
             fix = f"set TILTYARD_DOCKER_RUNTIME to one of {known}"
             return self._refused(f"the engine has no runtime {self._runtime!r}", fix)
-        # Other runtimes have kernels of their own, of which their sandboxes alone can tell.
-        sees = (*(told_here() if self._runtime == "runc" else ()), "control_groups")
+        if is_gvisor(self._runtime) and not opens_doors(runtimes[self._runtime]):
+            return self._refused(f"the runtime {self._runtime!r} does not let a supervisor open its door", FIX)
+        if is_gvisor(self._runtime):
+            return SandboxOffer(
+                driver=self.driver, available=True, enforced=ENFORCED_BY_GVISOR, sees=SEES_IN_GVISOR
+            )
+        sees = (*told_here(), "control_groups")
         return SandboxOffer(driver=self.driver, available=True, enforced=ENFORCED, sees=sees)
 
     async def launch(self, order: SandboxOrder, folder: Path) -> ContainerSandbox:
@@ -175,6 +183,7 @@ class DockerLauncher:
             memory_bytes=memory_of(order.limits),
             processes=processes_of(order.limits),
             runtime=self._runtime,
+            places=order.limits if is_gvisor(self._runtime) else None,
         )
 
     def _refused(self, problem: str, fix: str) -> SandboxOffer:

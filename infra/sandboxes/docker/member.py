@@ -17,6 +17,7 @@ from infra.sandboxes.cgroups import Group, everyone
 from infra.sandboxes.docker.area import Area
 from infra.sandboxes.users import user_of
 from schemas.base import Model
+from schemas.sandbox import SandboxLimits
 
 RECORD, CONTROL = "member.json", "ctl"
 
@@ -31,6 +32,7 @@ class Kind(Model):
     """What a container cannot change any more: those of one kind can stand in for each other.
 
     ``supervisor`` is the folder of the program, ``memory_bytes`` and ``processes`` are the container's limits.
+    ``places`` is there where its places must be mounted before it starts, and then in these sizes.
     """
 
     image: str
@@ -38,6 +40,7 @@ class Kind(Model):
     memory_bytes: int
     processes: int
     runtime: str
+    places: SandboxLimits | None = None
 
 
 class Member(Model):

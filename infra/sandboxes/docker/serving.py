@@ -8,6 +8,7 @@ from pathlib import Path
 from infra.sandboxes.docker.container import CONTROL
 from infra.sandboxes.docker.containers import Containers
 from infra.sandboxes.docker.door import knock_at_nobodys
+from infra.sandboxes.docker.gvisor import guests, is_gvisor
 from infra.sandboxes.docker.member import Member, journal_of
 from infra.sandboxes.docker.places import HOSTS
 from infra.sandboxes.docker.pristine import require_pristine
@@ -44,10 +45,11 @@ class ContainerSandbox:
         # That no more than so many processes are of this user is held by the container's control group.
         self.setup: dict[str, object] = {"pid_one": True, "own_user": False, "uid": user, "gid": user, "work": WORK}
         self.journal = member.control / member.journal
-        self.renewal: Renewal | None = Reset(member, give) if isolation == "reset" else None
+        resets = isolation == "reset" and not is_gvisor(member.kind.runtime)
+        self.renewal: Renewal | None = Reset(member, give) if resets else None
 
     def processes(self) -> tuple[int, ...]:
-        return self._member.processes
+        return guests(self._member) if is_gvisor(self._member.kind.runtime) else self._member.processes
 
     def memory_kills(self) -> int:
         return self._member.group.memory_kills() - self._member.memory_kills
@@ -101,6 +103,8 @@ def name_services(member: Member, services: Sequence[str]) -> None:
 def fill(member: Member, limits: SandboxLimits) -> None:
     """Give it fresh places of these sizes, and see that it has them. Raises ``NotPristine``, and ``OSError``."""
     assert member.first is not None, "it has been started"
+    if member.kind.places is not None:
+        return
     member.area.fill(limits)
     if unlike := member.area.unlike(Path(f"/proc/{member.first.pid}/root"), limits):
         raise NotPristine(f"not fresh and empty: {', '.join(unlike)}")

@@ -7,7 +7,7 @@ import os
 import stat
 import time
 
-from infra.sandboxes.supervisor.files import FOLDER, open_file, parts_of
+from infra.sandboxes.supervisor.files import open_file, open_folder, parts_of
 from infra.sandboxes.supervisor.hashing import sha256
 from infra.sandboxes.supervisor.limits import (
     BLOCK_BYTES,
@@ -138,7 +138,7 @@ class Copy:
     def enter(self, folder: int, name: str, path: str, mode: int) -> Walked:
         if is_closed(mode, ENTERABLE):
             os.chmod(name, stat.S_IMODE(mode) | ENTERABLE, dir_fd=folder)
-        return Walked(os.open(name, FOLDER, dir_fd=folder), path + "/", mode)
+        return Walked(open_folder(name, folder), path + "/", mode)
 
     def take_file(self, folder: int, name: str, path: str, mode: int) -> None:
         closed = is_closed(mode, READABLE)

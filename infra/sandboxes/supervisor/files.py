@@ -50,6 +50,19 @@ def is_link(name: str, folder: int) -> bool:
         return False
 
 
+def open_folder(name: str, folder: int) -> int:
+    """Open a folder, and nothing else that may have come in its place. gVisor follows a link in spite of O_NOFOLLOW
+    where a folder is asked for."""
+    fd = os.open(name, FOLDER, dir_fd=folder)
+    try:
+        if not os.path.samestat(os.fstat(fd), os.stat(name, dir_fd=folder, follow_symlinks=False)):
+            raise OSError(errno.ELOOP, "it is not the folder of this name")
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
 def step(folder: int, name: str, make: bool) -> int:
     """Open the folder ``name`` in ``folder``, made if need be and asked for. A link is refused."""
     if make:
@@ -58,7 +71,7 @@ def step(folder: int, name: str, make: bool) -> int:
         except FileExistsError:
             pass
     try:
-        return os.open(name, FOLDER, dir_fd=folder)
+        return open_folder(name, folder)
     except OSError:
         if is_link(name, folder):
             raise Refused("bad_path", f"{name!r} on the way is a link, and links are not followed") from None

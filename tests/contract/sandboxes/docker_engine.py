@@ -32,10 +32,15 @@ def engine_or_skip() -> Iterator[Engine]:
 
 @asynccontextmanager
 async def docker_host(
-    folder: Path, images: Path, slots: int = 4, warm: int = 0, worlds: Worlds | None = None
+    folder: Path,
+    images: Path,
+    slots: int = 4,
+    warm: int = 0,
+    worlds: Worlds | None = None,
+    runtime: str = "runc",
 ) -> AsyncIterator[SandboxHost]:
     with engine_or_skip() as engine:
-        launcher = DockerLauncher(engine, Images(engine, images), folder / "shared", warm=warm)
+        launcher = DockerLauncher(engine, Images(engine, images), folder / "shared", runtime, warm)
         try:
             async with SandboxHost({"docker": launcher}, folder / "sandboxes", slots, worlds=worlds) as host:
                 yield host
