@@ -9,8 +9,12 @@ from pathlib import Path
 import docker
 import psutil
 
+from infra.sandboxes.docker.engine import API
 from infra.sandboxes.docker.places import HOME
 from workers.settings import Settings
+
+SILENCE_S = 3600
+"""How long none may be made, in seconds."""
 
 
 class Containers:
@@ -24,7 +28,8 @@ class Containers:
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Hear of each that is made meanwhile."""
-        told = self._engine.events(decode=True, filters={"event": "create", "label": self._label})
+        patient = docker.from_env(version=API, timeout=SILENCE_S)
+        told = patient.events(decode=True, filters={"event": "create", "label": self._label})
         listening = threading.Thread(target=lambda: self.made.update(one["id"] for one in told))
         listening.start()
         try:
@@ -32,6 +37,7 @@ class Containers:
         finally:
             told.close()
             listening.join()
+            patient.close()
 
     @property
     def there(self) -> list[str]:
