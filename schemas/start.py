@@ -50,10 +50,12 @@ class ProvisionOrder(Model):
 
 
 class Provisioned(Model):
-    """A sandbox, and the turn whose files it was given; ``None`` for the task's own."""
+    """A sandbox, and the turn whose files it was given; ``None`` for the task's own. ``may_give_up``: the task lets
+    it go while the episode waits."""
 
     sandbox: SandboxRef
     from_turn: int | None = None
+    may_give_up: bool = False
 
 
 class SandboxPlace(Model):
@@ -61,7 +63,8 @@ class SandboxPlace(Model):
 
     ``room`` is where it is, or was; without a host: that is lost too. ``state``: ``none`` before the first one,
     ``there``, ``given_up`` while the episode waits, or ``lost`` before that has been dealt with. ``losses`` counts
-    those that were lost. ``restored`` is what the policy is to be told of it. ``earlier`` names what those that
+    those that were lost. ``may_give_up``: nothing that was done in it is known to it alone, and the task lets it go
+    while the episode waits. ``restored`` is what the policy is to be told of it. ``earlier`` names what those that
     were given up have said.
     """
 
@@ -69,6 +72,7 @@ class SandboxPlace(Model):
     room: Room = Room()
     state: Literal["none", "there", "given_up", "lost"] = "none"
     losses: int = 0
+    may_give_up: bool = False
     restored: Restored | None = None
     earlier: str = ""
 

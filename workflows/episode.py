@@ -39,7 +39,6 @@ class EpisodeWorkflow:
         self._spec = start.spec
         self._lease: LeaseRef | None = carried.lease if carried else None
         self._sandbox = EpisodeSandbox(start)
-        self._may_give_up = False
         self._slice_no = carried.slice_no if carried else 0
         self._first_slice = self._slice_no
         self._turns = carried.turns if carried else 0
@@ -122,10 +121,8 @@ class EpisodeWorkflow:
             if self._sandbox.place.state == "given_up":
                 await self._change_sandbox(self._sandbox.bring_back)
             report = await self._run_slice()
-            if report.turns > self._turns:
-                self._sandbox.told()  # the policy has been asked since
+            self._sandbox.used(report, self._turns)
             self._turns, self._noticed = report.turns, report.noticed
-            self._may_give_up = report.may_give_up
             self._used_s += report.used_s
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError
@@ -227,7 +224,8 @@ class EpisodeWorkflow:
         is given up: after that time, or after ``keep_s``."""
         began, longest = workflow.now(), self._start.tuning.keep_sandbox_s
         long = seconds is None or seconds > longest
-        if long and self._may_give_up and self._sandbox.place.state == "there":
+        place = self._sandbox.place
+        if long and place.may_give_up and place.state == "there":
             if await _within(over, longest if keep_s is None else keep_s):
                 return
             slice_no = self._next_slice_no()

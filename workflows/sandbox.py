@@ -53,7 +53,7 @@ class EpisodeSandbox:
 
     async def give_up(self, lease: LeaseRef, slice_no: int) -> None:
         """End it and keep its files, for others to have its slot. One of which that cannot be done is lost, and the
-        next slice deals with it."""
+        next slice deals with it. A policy that has not been asked yet knows of none, and is told of none."""
         assert self.place.sandbox is not None
         request = GiveUpRequest(
             spec=self._spec,
@@ -68,7 +68,8 @@ class EpisodeSandbox:
         try:
             given_up = await step_on_host(self.place.room, self._tuning, LeaseActivities.give_up, request)
             told = Restored(from_turn=given_up.from_turn, turns=given_up.turns, given_up=True)
-            self._now(state="given_up", earlier=given_up.earlier, restored=self.place.restored or told)
+            restored = self.place.restored or (told if given_up.turns else None)
+            self._now(state="given_up", earlier=given_up.earlier, restored=restored)
             await self._release()
         except HostLost:
             self.lose()
@@ -81,9 +82,11 @@ class EpisodeSandbox:
         """It is lost with its host."""
         self._now(state="lost", room=NOWHERE)
 
-    def told(self) -> None:
-        """The policy has been asked since it was made, and so has heard of it."""
-        self._now(restored=None)
+    def used(self, report: SliceReport, turns: int) -> None:
+        """A slice has run in it. Where there were ``turns`` before, and there are more now, the policy has been
+        asked since it was made, and so has heard of it."""
+        restored = None if report.turns > turns else self.place.restored
+        self._now(may_give_up=report.may_give_up, restored=restored)
 
     async def _provision(self, generation: int = 0, where: Room = NOWHERE) -> Provisioned:
         """The next incarnation. One that is gone before we hear of it has run nothing: another comes after it."""
@@ -112,7 +115,7 @@ class EpisodeSandbox:
             host=room.host,
         )
         made = await step_on_host(room, self._tuning, LeaseActivities.provision, order)
-        self._now(sandbox=made.sandbox, room=room, state="there")
+        self._now(sandbox=made.sandbox, room=room, state="there", may_give_up=made.may_give_up)
         return made
 
     async def _find_room(self) -> Room:

@@ -177,8 +177,12 @@ def asker(view: View) -> Decision:
 
 
 async def _is_given_up(handle: Handle) -> bool:
+    return await _state_is(handle, "given_up")
+
+
+async def _state_is(handle: Handle, state: str) -> bool:
     held: SandboxHolding = await handle.query("sandbox", result_type=SandboxHolding)
-    return held.place.state == "given_up" and not held.changing
+    return held.place.state == state and not held.changing
 
 
 async def test_a_question_that_waits_long_gives_it_up_and_the_answer_arrives(
@@ -231,6 +235,53 @@ async def test_a_pause_gives_it_up_and_another_run_of_the_chain_brings_it_back(
         assert [one.incarnation for one in (*evidence.sandbox.earlier, evidence.sandbox.facts)] == [1, 2, 3]
         assert (await place.outcome(spec)).end is End.SUBMITTED
         await assert_no_sandbox(place)
+
+
+@pytest.mark.parametrize("while_waiting", ["give_up", "keep"])
+async def test_a_pause_before_the_first_turn_gives_it_up_and_the_policy_need_not_know(
+    client: Client, tmp_path: Path, while_waiting: str
+) -> None:
+    """Until it is asked, it has seen no sandbox, so it is told of none that was put away."""
+    waiter = Waiter()
+    async with boxes(client, tmp_path, waiter=waiter) as (place, gated):
+        gated.gates["provision"].shut()
+        spec = await place.plan(box_task(while_waiting=while_waiting), "waiter")
+        handle = await place.start(spec, AT_ONCE)
+        await gated.gates["provision"].reached.wait()
+        await place.ground.pause(spec.episode_id)
+        gated.gates["provision"].open()
+        await until(lambda: _state_is(handle, "given_up" if while_waiting == "give_up" else "there"))
+        await place.ground.resume(spec.episode_id)
+        await handle.result()
+        evidence = await evidence_of(place, spec)
+        assert evidence.sandbox is not None
+        assert len(evidence.sandbox.earlier) == (while_waiting == "give_up")
+        assert said(evidence)[-1] == "start\nline\nmore\n"
+        assert not any("put away" in notice for notice in waiter.notices)
+
+
+async def test_another_run_of_the_chain_knows_before_its_first_slice_that_it_may_be_given_up(
+    client: Client, tmp_path: Path
+) -> None:
+    tuning = AT_ONCE.model_copy(update={"slice_turns": 1, "slices_per_run": 1})
+    gate = Gate()
+
+    async def slow(view: View) -> Decision:
+        if view.turn:
+            await gate.passing()
+        return calls("shell", command="true") if view.turn < 2 else Decision(submit={"done": True})
+
+    async with arena(client, {"slow": slow}, tmp_path) as place, place.worker():
+        gate.shut()
+        spec = await place.plan(box_task(), "slow")
+        first = await place.start(spec, tuning)
+        await gate.reached.wait()
+        handle = client.get_workflow_handle(first.id)
+        assert (await handle.describe()).run_id != first.first_execution_run_id
+        held: SandboxHolding = await handle.query("sandbox", result_type=SandboxHolding)
+        assert held.place.may_give_up
+        gate.open()
+        await handle.result()
 
 
 async def test_an_episode_that_is_terminated_without_a_sandbox_keeps_what_the_earlier_one_said(

@@ -85,7 +85,7 @@ class Sandboxing:
         except SandboxLost:  # the next one may be made on another host, and this one must not hold its slot here
             await self.release(SandboxRef(driver=wanted.driver, name=wanted.name, incarnation=wanted.incarnation))
             raise
-        return Provisioned(sandbox=ref, from_turn=from_turn)
+        return Provisioned(sandbox=ref, from_turn=from_turn, may_give_up=task.sandbox.while_waiting == "give_up")
 
     async def release(self, sandbox: SandboxRef) -> None:
         """Discard it; one that is gone is no error."""
