@@ -11,6 +11,7 @@ from docker.types import LogConfig
 
 from infra.sandboxes.compiled import NAME, PLACE
 from infra.sandboxes.docker.door import DOOR
+from infra.sandboxes.docker.engine import NoAnswer
 from infra.sandboxes.docker.gvisor import is_gvisor, tasks_of
 from infra.sandboxes.docker.member import Member
 from infra.sandboxes.docker.places import LABEL, etc_of
@@ -90,7 +91,11 @@ def _written(file: Path, text: str) -> str:
 def start(engine: docker.DockerClient, name: str) -> int:
     """Start it; its first process, by its number out here. Raises ``DockerException``."""
     engine.api.start(name)
-    return int(engine.api.inspect_container(name)["State"]["Pid"])
+    said = engine.api.inspect_container(name)
+    try:
+        return int(said["State"]["Pid"])
+    except (LookupError, TypeError, ValueError) as error:
+        raise NoAnswer(f"the engine does not say which process is the first of {name}: {error!r}") from error
 
 
 def close_from_outside(first: int) -> None:

@@ -5,7 +5,7 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -19,12 +19,15 @@ from infra.sandboxes.docker.container import close_from_outside, create, remove,
 from infra.sandboxes.docker.door import knock_at_nobodys
 from infra.sandboxes.docker.gvisor import is_gvisor
 from infra.sandboxes.docker.member import Kind, Member
-from infra.sandboxes.docker.places import HOME, LABEL
+from infra.sandboxes.docker.places import FOLDER, LABEL
 from infra.sandboxes.docker.pristine import look
 from infra.sandboxes.looking import in_time
 from tiltyard.errors import EnvironmentFailed
 
 log = logging.getLogger(__name__)
+
+NOT_TOLD = (DockerException, OSError, LookupError, TypeError, ValueError)
+"""What asking an engine for containers ends with: it failed, or what it said is no list of them."""
 
 
 class Containers:
@@ -47,7 +50,7 @@ class Containers:
             members.write(member)
             member.control.mkdir(mode=0o700)
             try:
-                create(self._engine, member, {**(labels or {}), HOME: str(self._home)})
+                create(self._engine, member, {**(labels or {}), FOLDER: str(folder)})
                 if kind.places is not None:
                     member.area.fill(kind.places)
                 member = _opened(member, start(self._engine, member.name))
@@ -64,21 +67,25 @@ class Containers:
         """End a container with all that is in it, and forget it; whether nothing is left. Again: nothing happens.
 
         The kernel does not let others outlive the first process. ``ctl`` is made before a container is: without it
-        there is none, and no engine need answer.
+        there is none, and no engine need answer. Whoever asks for an end has it no more: what is left is a stray.
         """
+        self._had.add(folder)  # while it is ended here no sweep ends it, too
+        try:
+            return self._ended(folder)
+        finally:
+            self._had.discard(folder)
+
+    def _ended(self, folder: Path) -> bool:
         member = members.read(folder)
         if member is not None and member.first is not None and member.lives:
             with suppress(ProcessLookupError):
                 os.kill(member.first.pid, signal.SIGKILL)
-        gone = (
+        return (
             (not (folder / members.CONTROL).exists() or remove(self._engine, members.name_of(folder)))
             and (member is None or in_time(lambda: not member.processes))
             and members.area_of(folder).remove()
             and members.forget(folder)
         )
-        if gone:
-            self._had.discard(folder)
-        return gone
 
     def strays(self) -> int:
         """End what nobody has; how many were ended. Raises ``EnvironmentFailed`` when the engine does not answer.
@@ -88,23 +95,26 @@ class Containers:
         """
         had = set(self._had)
         try:
-            found = {*self._listed(), *members.folders(self._home)}
-        except (DockerException, OSError) as error:  # what is no JSON is an ``OSError``
+            listed = self._listed()
+            found = {**dict.fromkeys(members.folders(self._home), ""), **listed}
+        except NOT_TOLD as error:
             raise EnvironmentFailed(f"the engine does not say which containers there are: {error}") from error
-        left = [folder for folder in sorted(found) if folder not in had and folder not in self._had]
-        return sum(self._end_stray(folder) for folder in left)
+        left = sorted(found.keys() - had - self._had)
+        return sum(self._end_stray(folder, found[folder]) for folder in left)
 
-    def _listed(self) -> Iterator[Path]:
-        """Folders of containers of this home, and of those whose folder has been removed."""
-        for one in self._engine.api.containers(all=True, filters={"label": [f"{LABEL}=sandbox", HOME]}):
-            home, name = Path(one["Labels"][HOME]), one["Names"][0].lstrip("/")
-            folder = home / name.removeprefix(members.PREFIX)
-            if home == self._home or not (folder / members.CONTROL).exists():
-                yield folder
+    def _listed(self) -> dict[Path, str]:
+        """Containers of this home, and those whose folder has been removed: their ids by their folders."""
+        listed = self._engine.api.containers(all=True, filters={"label": [f"{LABEL}=sandbox", FOLDER]})
+        found = {Path(one["Labels"][FOLDER]): str(one["Id"]) for one in listed}
+        return {folder: one for folder, one in found.items() if self._is_ours(folder)}
 
-    def _end_stray(self, folder: Path) -> bool:
+    def _is_ours(self, folder: Path) -> bool:
+        return folder.parent == self._home or not (folder / members.CONTROL).exists()
+
+    def _end_stray(self, folder: Path, container: str) -> bool:
+        """By its id, where the engine told one: a container may have lost its name."""
         log.warning("the container %s is nobody's: it is ended", members.name_of(folder))
-        return remove(self._engine, members.name_of(folder)) and self.end(folder)
+        return (not container or remove(self._engine, container)) and self.end(folder)
 
 
 def _opened(member: Member, first: int) -> Member:

@@ -8,8 +8,8 @@ from schemas.sandbox import WORK
 LABEL = "tiltyard"
 """Every image and container that is ours has it."""
 
-HOME = "tiltyard.home"
-"""A container's label: the folder of the host that it belongs to."""
+FOLDER = "tiltyard.folder"
+"""A container's label: its own folder on the host, which is in that of the host it belongs to."""
 
 ETC: Mapping[str, str] = {
     "passwd": "root:x:0:0:root:/:/usr/sbin/nologin\n",

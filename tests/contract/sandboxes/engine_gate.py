@@ -20,6 +20,7 @@ SICK: dict[str, bytes | None] = {
     "garbage": b"\x00\xff no HTTP at all\r\n\r\n",
     "hanging up": b"",
     "of another kind": answer("200 OK", "[]"),
+    "of no known kind": answer("200 OK", "[{}]"),
     "no JSON": answer("200 OK", "<html>"),
     "cut off": answer("200 OK")[:-5],
 }

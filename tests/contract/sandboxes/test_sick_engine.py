@@ -20,7 +20,7 @@ from tests.contract.sandboxes.engine_gate import SICK, EngineGate, engine_gate
 from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
 from tiltyard.testing.sandbox_bench import SandboxBench
 
-NONE_THERE = ("garbage", "hanging up", "cut off", "of another kind", "no JSON")
+NONE_THERE = ("garbage", "hanging up", "cut off", "of another kind", "of no known kind", "no JSON")
 """Who answers so is taken for no engine at all."""
 
 
