@@ -7,6 +7,8 @@ What differs from containers that share the machine's kernel:
 - Its processes are none of the machine's. gVisor is asked for them, by the very program that runs the container.
 - The machine's control groups hold gVisor, with all that is in it. Who is killed for want of memory, or has no room
   for another process, is the sandbox, and not one of its commands.
+- Its system calls are gVisor's own, so that no profile is laid over them: what Debian's version makes of one breaks
+  programs, for every refusal becomes the same error.
 - There is no listener for programs that are started: the supervisor looks at who is there instead.
 """
 
@@ -25,17 +27,16 @@ log = logging.getLogger(__name__)
 PREFIX = "runsc"
 """Runtimes of this name, and of names that begin with it, are gVisor."""
 
-SOCKETS = "--host-uds=create"
-"""Of the arguments that the engine starts gVisor with. The supervisor's door is a socket that it makes."""
+ARGUMENT = "--host-uds=create"
+"""What the engine must start gVisor with: the supervisor's door is a socket that it makes."""
 
-FIX = f'give the runtime `"runtimeArgs": ["{SOCKETS}"]` in /etc/docker/daemon.json'
+FIX = f'give the runtime `"runtimeArgs": ["{ARGUMENT}"]` in /etc/docker/daemon.json'
 
 ENFORCED_BY_GVISOR: tuple[Enforced, ...] = ("cpu", "memory", "disk", "file_count", "output", "network", "files")
 SEES_IN_GVISOR: tuple[Sight, ...] = ("marked_reads",)
 
 ASK_S = 10.0
 """How long gVisor may take to tell its processes, in seconds."""
-
 
 TASKS, TASKS_EACH = 256, 4
 """Of the machine's, so many may be gVisor's own, and so many more for each process in it."""
@@ -45,9 +46,9 @@ def is_gvisor(runtime: str) -> bool:
     return runtime.startswith(PREFIX)
 
 
-def opens_doors(runtime: Mapping[str, Any]) -> bool:
-    """Whether what the engine tells of a runtime lets a supervisor make the socket that it is asked by."""
-    return SOCKETS in (runtime.get("runtimeArgs") or ())
+def is_set_up(runtime: Mapping[str, Any]) -> bool:
+    """Whether the engine, which tells this of a runtime, starts gVisor as it must."""
+    return ARGUMENT in (runtime.get("runtimeArgs") or ())
 
 
 def tasks_of(processes: int) -> int:

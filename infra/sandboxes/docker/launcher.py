@@ -13,7 +13,7 @@ from infra.sandboxes.docker import member as members
 from infra.sandboxes.docker.containers import Containers
 from infra.sandboxes.docker.door import knock, knock_at_nobodys
 from infra.sandboxes.docker.engine import Engine, problem_of
-from infra.sandboxes.docker.gvisor import ENFORCED_BY_GVISOR, FIX, SEES_IN_GVISOR, is_gvisor, opens_doors
+from infra.sandboxes.docker.gvisor import ENFORCED_BY_GVISOR, FIX, SEES_IN_GVISOR, is_gvisor, is_set_up
 from infra.sandboxes.docker.images import Images
 from infra.sandboxes.docker.member import Kind, Member
 from infra.sandboxes.docker.pool import Keeper, Need, Pool
@@ -78,8 +78,8 @@ class DockerLauncher:
             known = ", ".join(sorted(runtimes))
             fix = f"set TILTYARD_DOCKER_RUNTIME to one of {known}"
             return self._refused(f"the engine has no runtime {self._runtime!r}", fix)
-        if is_gvisor(self._runtime) and not opens_doors(runtimes[self._runtime]):
-            return self._refused(f"the runtime {self._runtime!r} does not let a supervisor open its door", FIX)
+        if is_gvisor(self._runtime) and not is_set_up(runtimes[self._runtime]):
+            return self._refused(f"the engine does not start {self._runtime!r} as sandboxes need it", FIX)
         if is_gvisor(self._runtime):
             return SandboxOffer(
                 driver=self.driver, available=True, enforced=ENFORCED_BY_GVISOR, sees=SEES_IN_GVISOR

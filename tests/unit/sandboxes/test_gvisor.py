@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra.local.processes import identify
-from infra.sandboxes.docker.gvisor import FIX, guests, is_gvisor, opens_doors, tasks_of
+from infra.sandboxes.docker.gvisor import ARGUMENT, FIX, guests, is_gvisor, is_set_up, tasks_of
 from infra.sandboxes.docker.member import Kind, Member
 
 
@@ -20,10 +20,10 @@ def test_it_is_known_by_its_name(name: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize("told", [{"path": "runsc"}, {"runtimeArgs": None}, {"runtimeArgs": ["--host-uds=none"]}])
-def test_without_its_argument_no_door_opens(told: dict[str, object]) -> None:
-    assert not opens_doors(told)
-    assert opens_doors({**told, "runtimeArgs": ["--platform=ptrace", "--host-uds=create"]})
-    assert "--host-uds=create" in FIX
+def test_without_its_argument_it_is_no_offer(told: dict[str, object]) -> None:
+    assert not is_set_up(told)
+    assert is_set_up({**told, "runtimeArgs": ["--platform=ptrace", ARGUMENT]})
+    assert f'"{ARGUMENT}"' in FIX
 
 
 def test_it_has_room_for_itself_and_for_each_process() -> None:
