@@ -12,6 +12,7 @@ import select
 import time
 
 from infra.sandboxes.supervisor.callers import caller_of
+from infra.sandboxes.supervisor.dealings import Wait
 from infra.sandboxes.supervisor.hypertext import (
     GO_ON,
     HttpRequest,
@@ -38,17 +39,22 @@ LINGER_S = 2.0
 class Forwarder:
     """Listens to programs in the sandbox. ``ask`` sends a frame (JSON, tail) to the host, if there is one."""
 
-    def __init__(self, operations: Operations, ask: Callable[[bytes, bytes], None], port: int = PORT) -> None:
+    def __init__(
+        self,
+        operations: Operations,
+        ask: Callable[[bytes, bytes], None],
+        port: int = PORT,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         import _socket  # only where it is needed: most tasks expose nothing
 
         self.operations, self.sandbox = operations, operations.sandbox
-        self._ask = ask
+        self._ask, self._now_s = ask, now_s
         self._asked = 0
         self._sent: tuple[bytes, bytes] | None = None
-        self._sent_at = 0.0
-        self._by: Caller | None = None  # whose request is under way
+        self._by: tuple[Caller, Wait] | None = None  # whose request is under way
         self._chooses = False
-        self._queue: list[Caller] = []
+        self._queue: list[tuple[Caller, Wait]] = []
         self._callers: set[Caller] = set()
         self._numbers: dict[str, int] = {}
         self._socket = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
@@ -86,9 +92,11 @@ class Forwarder:
         self._callers.discard(caller)
         self.sandbox.loop.on(self._socket.fileno(), self._meet)
 
-    def add(self, caller: Caller) -> None:
-        """A request of this one is whole, and waits for its turn."""
-        self._queue.append(caller)
+    def add(self, caller: Caller, request: HttpRequest) -> None:
+        """A request of this one is whole, and waits for its turn. Whose it is takes a while to find, and does not
+        matter of a call that is too late."""
+        op_id = "" if self._is_late(request) else self._operation_of(caller)
+        self._queue.append((caller, self.sandbox.dealings.wait(op_id, self._now_s())))
         self._next()
 
     def _next(self) -> None:
@@ -99,25 +107,33 @@ class Forwarder:
         self._chooses = True
         try:
             while self._by is None and self._queue:
-                caller = self._queue.pop(0)
-                if caller.request is not None:
-                    self._begin(caller, caller.request)
+                caller, wait = self._queue.pop(0)
+                request = caller.request
+                if request is not None and not self._refuse(caller, request, wait.op_id):
+                    self._begin(caller, request, wait)
+                else:
+                    self.sandbox.dealings.leave(wait)
         finally:
             self._chooses = False
 
-    def _begin(self, caller: Caller, request: HttpRequest) -> None:
-        calls, number = request.method not in READS, 0
-        if calls and self.operations.sealed:
+    def _refuse(self, caller: Caller, request: HttpRequest, op_id: str) -> bool:
+        """Answer a call that is not carried out here; whether it is one."""
+        if self._is_late(request):
             self.operations.refused += 1
             caller.answer(503, http_refusal("sealed", "the episode has ended"))
-            return
-        op_id = self._operation_of(caller)
-        if calls:
-            number = self._numbers.get(op_id, 0) + 1
-            if number > MAX_CALLS:
-                caller.answer(429, http_refusal("too_many_calls", f"one command makes at most {MAX_CALLS} calls"))
-                return
-            self._numbers[op_id] = number
+        elif request.method not in READS and self._numbers.get(op_id, 0) >= MAX_CALLS:
+            caller.answer(429, http_refusal("too_many_calls", f"one command makes at most {MAX_CALLS} calls"))
+        else:
+            return False
+        return True
+
+    def _is_late(self, request: HttpRequest) -> bool:
+        return self.operations.sealed and request.method not in READS
+
+    def _begin(self, caller: Caller, request: HttpRequest, wait: Wait) -> None:
+        op_id, number = wait.op_id, 0
+        if request.method not in READS:
+            number = self._numbers[op_id] = self._numbers.get(op_id, 0) + 1
             self.sandbox.journal.write("forwarded", op=op_id, number=number)
         self._asked += 1
         asked = {
@@ -125,8 +141,8 @@ class Forwarder:
             "method": request.method, "path": request.path, "body": {"bytes": len(request.body)},
             "elsewhere_s": self.sandbox.dealings.elsewhere_s,
         }  # fmt: skip
-        self._by, self._sent, self._sent_at = caller, (dumps(asked).encode("ascii"), request.body), time.monotonic()
-        self.sandbox.dealings.begin(op_id)
+        self._by, self._sent = (caller, wait), (dumps(asked).encode("ascii"), request.body)
+        self.sandbox.dealings.begin(self._now_s())
         self.send()
 
     def send(self) -> None:
@@ -136,16 +152,16 @@ class Forwarder:
 
     def answered(self, answer: dict[str, Any], tail: bytes) -> None:
         """The host has answered."""
-        caller, said = self._by, answer.get("ok")
-        if caller is None or answer["id"] != self._asked:
+        if self._by is None or answer["id"] != self._asked:
             return  # by a host that was asked again meanwhile
+        (caller, wait), said = self._by, answer.get("ok")
         self._by = self._sent = None
         if said is None:
             said = {"status": 502, "took_s": 0.0}
             tail = http_refusal("gateway_failed", "the service cannot be reached")
         if "now_s" in said:
             self.sandbox.dealings.clock = {"now_s": said["now_s"], "elsewhere_s": said["elsewhere_s"]}
-        self.sandbox.dealings.end(time.monotonic() - self._sent_at, said["took_s"])
+        self.sandbox.dealings.end(wait, self._now_s(), said["took_s"])
         caller.answer(said["status"], tail)
         self._next()
 
@@ -220,7 +236,7 @@ class Caller:
         if request is not None:
             self._loop.forget(self.fd)
             self.request = request
-            self._forwarder.add(self)
+            self._forwarder.add(self, request)
         elif self._requests.must_go_on:
             self._requests.must_go_on = False
             self._put(GO_ON)

@@ -17,7 +17,7 @@ import pytest
 from infra.sandboxes.supervisor.callers import caller_of
 from infra.sandboxes.supervisor.dealings import Dealings
 from infra.sandboxes.supervisor.files import Agent
-from infra.sandboxes.supervisor.forwarder import Forwarder
+from infra.sandboxes.supervisor.forwarder import Caller, Forwarder
 from infra.sandboxes.supervisor.limits import MAX_CALLERS, MAX_CALLS, MAX_HTTP_BODY_BYTES
 from infra.sandboxes.supervisor.loop import Loop
 from schemas.sandbox import WorldAccess
@@ -58,6 +58,7 @@ class Den:
     written: list[tuple[str, Any]] = field(default_factory=list)
     gone: bool = False
     kind: type[Forwarder] = Forwarder
+    now_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.loop, self.dealings = Loop(), Dealings()
@@ -73,7 +74,8 @@ class Den:
                 programs=SimpleNamespace(operation_of=lambda process: ""),  # the callers are this process itself
             ),
         )
-        self.forwarder = self.kind(self.operations, self._ask, port=0)  # type: ignore[arg-type]  # stand-ins
+        known: Any = self.operations  # stand-ins
+        self.forwarder = self.kind(known, self._ask, 0, lambda: self.now_s)
 
     def _ask(self, body: bytes, tail: bytes) -> None:
         if self.gone:
@@ -366,20 +368,42 @@ def test_without_a_holder_it_is_the_command_under_way_or_the_last(den: Den) -> N
         known["ep/1/4/0"] = SimpleNamespace(op_id="ep/1/4/0", do="exec", ended=True)
 
 
-def test_time_that_was_lost_is_given_to_the_command_that_lost_it() -> None:
-    dealings, again = Dealings(), []
-    dealings.begin("a")
-    assert dealings.excuse("b", lambda: again.append("b")) == 0
-    assert dealings.excuse("a", lambda: again.append("a")) < 0
-    assert again == []
-    dealings.end(pending_s=7.5, took_s=0.5)
-    assert again == ["a"]
-    assert dealings.excuse("a", lambda: again.append("a")) == 7
-    assert dealings.excuse("a", lambda: again.append("a")) == 0
-    dealings.begin("a")
-    dealings.end(pending_s=0.7, took_s=0.3)
-    assert dealings.excuse("a", lambda: again.append("a")) == 0, "a busy machine is no outage"
-    assert dealings.seen("a") is None
-    dealings.clock = {"now_s": 4, "elsewhere_s": 1}
-    assert dealings.seen("a") == {"now_s": 4, "elsewhere_s": 1, "outage_s": 7.0}
-    assert dealings.seen("b") == {"now_s": 4, "elsewhere_s": 1, "outage_s": 0.0}
+class OfTwo(Forwarder):
+    """The first connection is of an operation's child that was left behind, the next of the command under way."""
+
+    def _operation_of(self, caller: Caller) -> str:
+        caller.op_id = caller.op_id or ("under-way" if self._queue or self._by else "left-behind")
+        return caller.op_id
+
+
+def test_who_waits_behind_a_call_whose_world_is_away_loses_time_too() -> None:
+    den, asked = Den(kind=OfTwo), []
+    callers = [den.call(post())]
+    den.until(lambda: den.sent)
+    callers.append(den.call(post()))
+    den.until(lambda: den.forwarder._queue)
+    den.now_s = 1
+    assert den.dealings.excuse("under-way", lambda: asked.append(1)) < 0, "its deadline, while it waits"
+    den.now_s = 60
+    den.answer(den.sent[0], took_s=2)
+    assert asked == [1]
+    assert den.dealings.excuse("under-way", lambda: asked.append(2)) == 58
+    assert (den.sent[1].op_id, den.sent[1].number) == ("under-way", 1)
+    den.answer(den.sent[1])
+    assert den.dealings.lost_s == {"left-behind": 58, "under-way": 58}
+    for caller in callers:
+        caller.close()
+    den.forwarder.close()
+
+
+def test_who_is_refused_waits_no_more(den: Den) -> None:
+    waits = [den.call(post("under-way"))]
+    den.until(lambda: den.sent)
+    waits.append(den.call(post("refused")))
+    den.until(lambda: den.forwarder._queue)
+    den.operations.sealed = True
+    den.answer(den.sent[0])
+    assert b"503" in den.heard(waits[1], b"}")
+    assert den.dealings._waits == []
+    for caller in waits:
+        caller.close()
