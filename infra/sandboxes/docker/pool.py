@@ -103,7 +103,7 @@ class Pool:
             if not self._closed and len(self._idle) < self._most and self._fits(member):
                 self._idle.append(Idle(member, self._clock()))
                 return True
-        return self._end(member)
+        return self._ended(member)
 
     def close(self) -> None:
         """End all that wait. Whatever comes later is ended, too."""
@@ -111,7 +111,7 @@ class Pool:
             self._closed, idle = True, self._idle
             self._idle = []
         for one in idle:
-            self._end(one.member)
+            self._ended(one.member)
 
     def tend(self) -> bool:
         """Do one thing that is due: end one, or make one; whether there was anything to do."""
@@ -120,7 +120,7 @@ class Pool:
             if ended is not None:
                 self._idle.remove(ended)
         if ended is not None:
-            self._end(ended.member)
+            self._ended(ended.member)
         elif wanted is not None:
             self._refill(wanted)
         return ended is not None or wanted is not None
@@ -158,12 +158,20 @@ class Pool:
         demand, began = self._demand[need], self._clock()
         try:
             member = self._make(need.kind)
-        except (TiltyardError, OSError) as error:
-            log.warning("no container can be made to wait: %s", error)
+        except Exception as error:  # whatever an engine answers with
+            log.warning("no container can be made to wait: %s", error, exc_info=_is_odd(error))
             demand.not_before = self._clock() + BACK_OFF_S
             return
         demand.made(self._clock() - began)
         self.give(member)
+
+    def _ended(self, member: Member) -> bool:
+        """Whether nothing of it is left. What is left is nobody's, and ended with whatever nobody has."""
+        try:
+            return self._end(member)
+        except Exception as error:  # whatever an engine answers with
+            log.warning("the container %s cannot be ended: %s", member.name, error, exc_info=_is_odd(error))
+            return False
 
     def _target(self, demand: Demand) -> int:
         return target(demand.arrivals, self._clock(), demand.refill_s, self._most)
@@ -175,8 +183,8 @@ class Pool:
 class Keeper:
     """The thread that tends a pool. It begins with the first who wakes it."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def __init__(self, pool: Pool, pause_s: float = TEND_S) -> None:
+        self._pool, self._pause_s = pool, pause_s
         self._woken, self._ends = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
@@ -201,5 +209,16 @@ class Keeper:
     def _keep(self) -> None:
         while not self._ends.is_set():
             self._woken.clear()
-            if not self._pool.tend():
-                self._woken.wait(None if self._pool.is_at_rest else TEND_S)
+            try:
+                if self._pool.tend():
+                    continue
+                wait_s = None if self._pool.is_at_rest else self._pause_s
+            except Exception:  # there is no other thread that would go on
+                log.exception("the pool of containers could not be looked after")
+                wait_s = self._pause_s
+            self._woken.wait(wait_s)
+
+
+def _is_odd(error: Exception) -> bool:
+    """Whether nobody foresaw it, and its traceback is wanted."""
+    return not isinstance(error, TiltyardError | OSError)

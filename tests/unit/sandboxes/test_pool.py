@@ -43,11 +43,12 @@ def test_a_burst_is_what_comes_within_a_time_wherever_it_lies() -> None:
 class Yard:
     """A pool whose containers are names, and whose clock is turned by hand."""
 
-    def __init__(self, most: int, takes_s: float = 0.5) -> None:
+    def __init__(self, most: int, takes_s: float = 0.5, of: type[Pool] = Pool) -> None:
         self.clock, self.takes_s = 1000.0, takes_s
         self.made, self.ended = 0, list[str]()
-        self.failing = False
-        self.pool = Pool(self._make, self._end, most, clock=lambda: self.clock, now=lambda: self.clock)
+        self.failing: Exception | None = None
+        self.unending: Exception | None = None
+        self.pool = of(self._make, self._end, most, clock=lambda: self.clock, now=lambda: self.clock)
 
     def member(self, **fields: Any) -> Member:
         self.made += 1
@@ -56,12 +57,14 @@ class Yard:
 
     def _make(self, kind: Kind) -> Member:
         if self.failing:
-            raise EnvironmentFailed("the engine is away")
+            raise self.failing
         self.clock += self.takes_s
         return self.member(kind=kind)
 
     def _end(self, member: Member) -> bool:
         self.ended.append(member.folder.name)
+        if self.unending:
+            raise self.unending
         return True
 
     def tended(self) -> None:
@@ -149,13 +152,18 @@ def test_a_used_one_that_was_just_given_back_is_kept_for_a_while() -> None:
     assert len(yard.pool) == 1
 
 
-def test_what_cannot_be_made_is_tried_again_later() -> None:
+FAILURES = [EnvironmentFailed("the engine is away"), KeyError("State"), TypeError("nonsense")]
+"""What an engine may do to whoever asks it, foreseen or not."""
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=repr)
+def test_what_cannot_be_made_is_tried_again_later(failure: Exception) -> None:
     yard = Yard(most=8)
-    yard.failing = True
+    yard.failing = failure
     yard.pool.take(ANY)
     assert yard.pool.tend()
     assert not yard.pool.tend(), "it is tried again at once"
-    yard.failing = False
+    yard.failing = None
     yard.clock += BACK_OFF_S
     yard.tended()
     assert len(yard.pool) == 2
@@ -167,6 +175,42 @@ def test_a_closed_pool_has_none_and_takes_none() -> None:
     yard.pool.close()
     assert yard.pool.give(yard.member(served=1))
     assert (len(yard.pool), yard.ended) == (0, ["1", "2"])
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=repr)
+def test_one_that_cannot_be_ended_keeps_nobody_from_the_others(failure: Exception) -> None:
+    yard = Yard(most=3)
+    for _ in range(3):
+        assert yard.pool.give(yard.member())
+    yard.unending = failure
+    assert not yard.pool.give(yard.member())
+    yard.clock += SPARE_S + 1
+    assert yard.pool.tend()
+    yard.pool.close()
+    assert sorted(yard.ended) == ["1", "2", "3", "4"]
+
+
+class Unsteady(Pool):
+    """Fails in a way that nobody foresaw, the first time that it is tended."""
+
+    failed = False
+
+    def tend(self) -> bool:
+        if not self.failed:
+            self.failed = True
+            raise RuntimeError("nobody foresaw this")
+        return super().tend()
+
+
+def test_its_thread_outlives_an_error_that_nobody_foresaw() -> None:
+    yard = Yard(most=2, of=Unsteady)
+    keeper = Keeper(yard.pool, pause_s=0.01)
+    assert yard.pool.take(ANY) is None
+    keeper.wake()
+    while len(yard.pool) < 2:
+        time.sleep(0.001)
+    keeper.close()
+    assert len(yard.ended) == 2
 
 
 def test_its_thread_does_all_of_it_and_ends_with_it() -> None:
