@@ -6,7 +6,6 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from infra.local.databases import namespaces
 from infra.sandboxes.client import HostClient
@@ -123,10 +122,6 @@ def strangers(number: int, evidence: Evidence) -> list[str]:
     """What it was shown with another one's canary in it."""
     shown = [str(one.content) for turn in evidence.turns for one in turn.observations or ()]
     return [text for text in shown if CANARY in text.replace(f"{CANARY}{number}\\n", "")]
-
-
-def mounted() -> Sequence[str]:
-    return sorted(line.split(" - ")[1] for line in Path("/proc/self/mountinfo").read_text().splitlines())
 
 
 def folders(settings: Settings) -> list[str]:

@@ -20,10 +20,10 @@ from tests.chaos.canaries import (
     disturbed,
     evidence_of,
     folders,
-    mounted,
     nothing_held,
 )
 from tests.chaos.kills import Chaos, stack
+from tests.contract.sandboxes.docker_engine import mounts_below
 from tests.workflow.arena import until
 from workers.bootstrap.ground import open_ground
 from workers.settings import Settings
@@ -33,7 +33,6 @@ INCARNATIONS = range(1, 40)
 
 
 async def wreak(home: Path, monkeypatch: pytest.MonkeyPatch, episodes: int, seed: int) -> None:
-    mounts = mounted()
     with stack(home, monkeypatch) as (settings, config):
         async with open_ground(settings) as ground, HostClient(settings.sandboxes_socket) as sandboxes:
             offer = await sandboxes.offer("bubblewrap")
@@ -48,7 +47,7 @@ async def wreak(home: Path, monkeypatch: pytest.MonkeyPatch, episodes: int, seed
             await until(lambda: nothing_held(sandboxes, settings), 60)
             assert processes(settings, results) == [], "no process outlives its episode"
             assert folders(settings) == []
-            assert mounted() == mounts
+            assert mounts_below(home) == []
             assert groups(chaos.hosts) == [], "no control group of any host is left"
             for number, evidence in (await evidence_of(ground, results)).items():
                 assert_met_nobody(number, results[number], evidence)

@@ -90,7 +90,7 @@ DOCKER = Expected(
     bounding=0b111 << 5,  # KILL, SETGID and SETUID, which the supervisor needs
     all_mounts_without_set_uid=False,  # instead, no program of the image is set-uid
     absent=(),  # folders of the image's: there is nothing in them but folders
-    named_sockets=frozenset({"/ctl/door.coming"}),  # in a folder that commands cannot enter
+    named_sockets=frozenset({"/ctl/door"}),  # in a folder that commands cannot enter
     others_see=False,
 )
 
