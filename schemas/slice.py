@@ -20,7 +20,7 @@ class LeaseRef(Model):
 
 
 class CallRef(Model):
-    """One call of one turn."""
+    """One call of one turn; the question of a turn that asks counts as its call 0."""
 
     turn: int
     call: int
@@ -46,8 +46,8 @@ class SliceRequest(Model):
 
     ``seconds`` is when it stops at a turn boundary, ``max_turns`` how many turns it may add, ``wall_left_s`` what
     is left of the wall-time budget. ``noticed`` says that the policy has been told that the wall time ends.
-    ``answer`` is what the pending question was answered (``None`` with ``answered``: nobody did). ``waited`` is
-    the real-time wait that is over. ``sandbox`` is where commands run; ``restored`` says that it is a new one, made
+    ``waited`` is the real-time wait that is over, or the question: ``answer`` is what that was ``answered``, ``None``
+    for nobody did. ``sandbox`` is where commands run; ``restored`` says that it is a new one, made
     from the last checkpoint, of which the policy is told. ``sandbox_lost``: it is known to be lost, after
     ``losses`` others. ``host`` has the sandbox, and no other one may run the slice.
     """

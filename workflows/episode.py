@@ -126,19 +126,25 @@ class EpisodeWorkflow:
             self._used_s += report.used_s
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError
-            if report.ending is not None:
-                return report.ending
-            if report.reason == "wait":
-                if report.wait_s >= self._wall_left_s():
-                    return Ending.of(End.BUDGET_EXHAUSTED, "wall time: the wait is longer than what is left")
-                await self._wait(report.wait_s)
-                self._waited = report.waiting_for
-            elif report.reason == "question":
-                await self._ask(report.question)
-            elif report.reason == "lost":
-                if self._sandbox.place.losses >= MAX_LOSSES:
-                    return Ending.of(End.ENVIRONMENT_ERROR, f"the sandbox was lost {MAX_LOSSES + 1} times")
-                await self._change_sandbox(partial(self._sandbox.replace, lost=report))
+            ending = report.ending or await self._serve(report)
+            if ending is not None:
+                return ending
+
+    async def _serve(self, report: SliceReport) -> Ending | None:
+        """Do what the slice has ended for, so that the next one can go on; or an ending, where none can."""
+        if report.reason == "wait":
+            if report.wait_s >= self._wall_left_s():
+                return Ending.of(End.BUDGET_EXHAUSTED, "wall time: the wait is longer than what is left")
+            await self._wait(report.wait_s)
+            self._waited = report.waiting_for
+        elif report.reason == "question":
+            await self._ask(report.question)
+            self._waited = report.waiting_for
+        elif report.reason == "lost":
+            if self._sandbox.place.losses >= MAX_LOSSES:
+                return Ending.of(End.ENVIRONMENT_ERROR, f"the sandbox was lost {MAX_LOSSES + 1} times")
+            await self._change_sandbox(partial(self._sandbox.replace, lost=report))
+        return None
 
     async def _run_slice(self) -> SliceReport:
         """One slice, where the sandbox is. That its host is lost is reported by a slice elsewhere: it takes the
@@ -156,7 +162,8 @@ class EpisodeWorkflow:
             return await self._begin_slice(request.model_copy(update={"sandbox_lost": True, "host": ""}), options)
         if self._sandbox.place.state == "none":
             report = await self._begin_slice(request, options)
-        self._answered, self._answer, self._waited = False, None, None
+        if report.reason != "lost":  # it may not have come to what was waited for
+            self._answered, self._answer, self._waited = False, None, None
         return report
 
     def _slice_request(self) -> SliceRequest:
@@ -207,6 +214,7 @@ class EpisodeWorkflow:
     async def _ask(self, question: str) -> None:
         """Hold the episode until a person answers, or the time for it is over."""
         self._phase, self._question = "question", question
+        self._answered, self._answer = False, None
         seconds = min(self._spec.limits.answer_s, max(0.0, self._wall_left_s()))
         await self._until(lambda: self._answered or self._stop is not None, seconds)
         self._question, self._answered = "", True

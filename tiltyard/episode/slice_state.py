@@ -39,7 +39,6 @@ class SliceState:
     tools: tuple[ToolSpec, ...] = ()
     added: int = 0
     noticed: bool = False
-    answered: bool = False
     unsaved: bool = False
     checkpoint: str = ""
     not_kept: tuple[str, ...] = ()
@@ -84,7 +83,6 @@ def begun(request: SliceRequest, writer: Writer, task: Task, turns: Sequence[Tur
         open=opened,
         began=time.monotonic(),
         noticed=request.noticed,
-        answered=request.answered,
         unsaved=has_unsaved(task, turns),
         checkpoint=checkpoint_of(turns),
     )
@@ -203,16 +201,18 @@ def may_give_up(now: SliceState, waiting_for: CallRef | None) -> bool:
     )
 
 
-def answer_to(now: SliceState, question: str) -> Observation | None:
-    """What the question was answered, or ``None`` while a person must still answer."""
+def answer_to(now: SliceState, asked: CallRef) -> Observation | None:
+    """What the question was answered, or ``None`` while a person must still answer.
+
+    A slice that is tried again is told the same answer, and may be at a later question by then.
+    """
     if now.task.answers is not None:
-        asked = now.progress.asked
-        if asked < len(now.task.answers):
-            return Observation(tool="ask", status="ok", content=now.task.answers[asked])
+        before = now.progress.asked
+        if before < len(now.task.answers):
+            return Observation(tool="ask", status="ok", content=now.task.answers[before])
         return Observation(tool="ask", status="timeout", message="nobody answered")
-    if not now.answered:
+    if not now.request.answered or now.request.waited != asked:
         return None
-    now.answered = False
     if now.request.answer is None:
         return Observation(tool="ask", status="timeout", message="nobody answered in time")
     return Observation(tool="ask", status="ok", content=now.request.answer)

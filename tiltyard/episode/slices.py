@@ -150,9 +150,11 @@ class SliceRunner:
         observations: tuple[Observation, ...] = ()
         clocks, faults = now.progress.clocks, []
         if record.decision.ask is not None:
-            observation = answer_to(now, record.decision.ask)
+            asked = CallRef(turn=record.turn, call=0)
+            observation = answer_to(now, asked)
             if observation is None:
-                return report_of(now, "question", question=record.decision.ask[:MAX_REASON])
+                question = record.decision.ask[:MAX_REASON]
+                return report_of(now, "question", waiting_for=asked, question=question)
             observations = (observation,)
         for index, call in enumerate(record.decision.calls):
             wait_s = real_wait_s(now, CallRef(turn=record.turn, call=index), call)
