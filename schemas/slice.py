@@ -46,8 +46,8 @@ class SliceRequest(Model):
 
     ``seconds`` is when it stops at a turn boundary, ``max_turns`` how many turns it may add, ``wall_left_s`` what
     is left of the wall-time budget. ``noticed`` says that the policy has been told that the wall time ends.
-    ``waited`` is the real-time wait that is over, or the question: ``answer`` is what that was ``answered``, ``None``
-    for nobody did. ``sandbox`` is where commands run; ``restored`` says that it is a new one, made
+    ``waited`` is the real-time wait that is over, or the question: ``answer`` is what that was answered (``None``
+    with ``answered``: nobody did). ``sandbox`` is where commands run; ``restored`` says that it is a new one, made
     from the last checkpoint, of which the policy is told. ``sandbox_lost``: it is known to be lost, after
     ``losses`` others. ``host`` has the sandbox, and no other one may run the slice.
     """

@@ -36,9 +36,14 @@ async def _go_on(records: Records, sandboxes: Sandboxes, settings: Settings) -> 
 
 
 async def _beat(records: Records, sandboxes: Sandboxes, settings: Settings) -> None:
-    """A host whose sandboxes do not answer is as good as silent, and so is one that cannot be recorded."""
+    """A host whose sandboxes do not answer is as good as silent, and so is one that cannot be recorded.
+
+    An error of ours costs this beat too, and no other: a host that works must not be taken for lost.
+    """
     try:
         capacity = await sandboxes.capacity()
         await records.beat(HostBeat(host=settings.host, task_queue=settings.task_queue, capacity=capacity))
     except EnvironmentFailed as error:
         log.warning("the host %s gives no sign of life: %s", settings.host, error)
+    except Exception:
+        log.exception("the host %s gives no sign of life", settings.host)

@@ -68,8 +68,15 @@ async def episode(fuse: Fuse) -> tuple[list[object], list[str]]:
     waited: CallRef | None = None
     for slice_no in range(9):
         request = SliceRequest(
-            **{"spec": spec, "lease": lease, "run_id": "run-1", "slice_no": slice_no, "seconds": 60},
-            **{"wall_left_s": 600, "answered": bool(asked), "answer": answer, "waited": waited},
+            spec=spec,
+            lease=lease,
+            run_id="run-1",
+            slice_no=slice_no,
+            seconds=60,
+            wall_left_s=600,
+            answered=bool(asked),
+            answer=answer,
+            waited=waited,
         )
         report: SliceReport = await restarted(lambda request=request: runner.run(request, next(attempts)))
         if report.ending is not None:
