@@ -120,6 +120,7 @@ class BubblewrapLauncher:
         """In a thread that is kept if it works; what a trial has mounted in vain goes with its thread."""
         if problem := platform_problem():
             return self._refused(*problem)
+        told = told_here()
         thread = ThreadPoolExecutor(1, thread_name_prefix="bubblewrap")
         try:
             means = thread.submit(_find_means, self._folder, self._pythons).result()
@@ -132,7 +133,7 @@ class BubblewrapLauncher:
             if may_pass(error):
                 raise EnvironmentFailed(f"bubblewrap could not be tried out: {error}") from error
             return self._refused(*diagnose(str(error)))
-        sees = (*told_here(), *(("control_groups",) if means.groups.enforced else ()))
+        sees = (*told, *(("control_groups",) if means.groups.enforced else ()))
         offer = SandboxOffer(driver=self.driver, available=True, enforced=means.enforced, sees=sees)
         self._works = Works(thread, means, offer)
         return offer

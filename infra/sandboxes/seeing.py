@@ -9,7 +9,9 @@ import sys
 from functools import cache
 
 from infra.sandboxes.joined import joined
+from infra.sandboxes.passing import may_pass
 from schemas.sandbox import Sight
+from tiltyard.errors import EnvironmentFailed
 
 TRIAL_S = 20
 """How long asking may take, in seconds, on a machine that does much else."""
@@ -25,14 +27,25 @@ print(json.dumps([names["listen"](kernel) >= 0, watches]))
 """
 
 
-@cache
 def told_here() -> tuple[Sight, ...]:
-    """What the kernel tells whoever asks; nothing where that cannot be found out. It is asked once."""
-    command = [sys.executable, "-I", "-S", "-c", ASK]
+    """What the kernel tells whoever asks. Raises ``EnvironmentFailed`` when an error that passes leaves it open."""
+    return asked((sys.executable, "-I", "-S", "-c", ASK))
+
+
+@cache  # an answer is kept, and what was raised is not
+def asked(command: tuple[str, ...], limit_s: float = TRIAL_S) -> tuple[Sight, ...]:
+    """What a program finds that has so many seconds; nothing where it cannot look."""
     try:
-        asked = subprocess.run(command, input=joined(), capture_output=True, text=True, timeout=TRIAL_S)
-        listens, watches = json.loads(asked.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError):
+        said = subprocess.run(command, input=joined(), capture_output=True, text=True, timeout=limit_s)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        if isinstance(error, OSError) and not may_pass(error):
+            return ()
+        raise EnvironmentFailed(f"what this kernel tells could not be found out: {error}") from error
+    if said.returncode < 0:
+        raise EnvironmentFailed(f"what this kernel tells could not be found out: signal {-said.returncode}")
+    try:
+        listens, watches = json.loads(said.stdout)
+    except ValueError:
         return ()
     calls: tuple[Sight, ...] = ("every_exec", "connections") if listens else ()
     return (*calls, "marked_reads") if watches else calls
