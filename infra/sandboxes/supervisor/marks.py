@@ -2,7 +2,9 @@
 
 inotify watches a file and not its name: it is told of wherever it is moved, by hard links, and through whichever
 link or descriptor it is opened. What it does not tell is who: whoever has the file open when it is looked is taken
-for the reader, and else the operation that was under way.
+for the reader, and else the operation that was under way; a read without an opening is then that of whoever
+opened it last. A look takes a while: there is one for all that is told at once, and another one for what is told
+later, when it may be somebody else.
 """
 
 from __future__ import annotations
@@ -52,8 +54,8 @@ class Marks:
         self.under_way: set[str] = set()  # operations
         self.unwatched: list[str] = []
         self.records: dict[tuple[str, str], dict[str, Any]] = {}
-        self._by_time: dict[tuple[str, str], dict[str, Any]] = {}  # by the operation that was under way
-        self.not_kept = 0
+        self._last: dict[int, dict[str, Any]] = {}  # by the number of the watch
+        self.not_kept = 0  # openings
         self.lost = False
         self._marked: dict[int, tuple[str, File]] = {}  # by the number of the watch: what it is called, and is
 
@@ -98,8 +100,10 @@ class Marks:
         self.collect()
         self.under_way.discard(op_id)
 
-    def collect(self, counts: bool = True) -> None:
-        """Record what has been told of. Where it does not count, we have opened them ourselves."""
+    def collect(self, counts: bool = True, op_id: str = "") -> None:
+        """Record what has been told of. Where it does not count, we have opened them ourselves; where ``op_id`` is
+        given, for that operation."""
+        readers: dict[int, Reader | None] = {}  # by the number of the watch, once it has been looked
         for _ in range(QUEUE_READS if self.fd >= 0 else 0):
             try:
                 data = os.read(self.fd, PIPE_BYTES)
@@ -110,27 +114,31 @@ class Marks:
                 what = int.from_bytes(data[at + 4 : at + 8], "little")
                 self.lost = self.lost or bool(what & IN_Q_OVERFLOW)
                 if number in self._marked and what & (IN_OPEN | IN_ACCESS):
-                    self._add(*self._marked[number], bool(what & IN_OPEN))
+                    if number not in readers:
+                        readers[number] = (None, op_id) if op_id else self._find(self._marked[number][1])
+                    self._add(number, readers[number], bool(what & IN_OPEN))
 
-    def _add(self, called: str, file: File, opened: bool) -> None:
-        only = next(iter(self.under_way)) if len(self.under_way) == 1 else ""
-        record = self._by_time.get((called, only)) or self._found(called, file, only)
+    def _add(self, number: int, reader: Reader | None, opened: bool) -> None:
+        record = self._last.get(number) if reader is None and not opened else None
+        if record is None:
+            record = self._record(self._marked[number][0], *(reader or (None, self._only())))
         if record is not None:
             record["opens" if opened else "reads"] += 1
-
-    def _found(self, called: str, file: File, only: str) -> dict[str, Any] | None:
-        """The record for who reads it now. It is looked for once in an operation: a look takes a while."""
-        if len(self.records) >= MAX_READS:
+            self._last[number] = record
+        elif opened:
             self.not_kept += 1
-            return None
-        process, op_id = self._find(file) or (None, only)
+
+    def _only(self) -> str:
+        """The operation that is under way, if there is one and no other."""
+        return next(iter(self.under_way)) if len(self.under_way) == 1 else ""
+
+    def _record(self, called: str, process: Process | None, op_id: str) -> dict[str, Any] | None:
+        """The record of this reader, unless it is new and no more are kept."""
         record = self.records.get((called, op_id))
-        if record is None:
+        if record is None and len(self.records) < MAX_READS:
             who = {"path": called, "op_id": op_id, "pid": process.pid if process is not None else None}
             self._journal.write("read_marked", **who)
-            record = {**who, "opens": 0, "reads": 0, "first_s": self._clock.now_s}
-            self.records[called, op_id] = record
-        self._by_time[called, only] = record
+            record = self.records[called, op_id] = {**who, "opens": 0, "reads": 0, "first_s": self._clock.now_s}
         return record
 
 

@@ -104,7 +104,7 @@ def begin_write(sandbox: Sandbox, operation: Operation, content: bytes, mode: in
 
 def at_once(sandbox: Sandbox, operation: Operation, act: Callable[[], dict[str, Any]]) -> None:
     """Act as the agent, and end the operation with what comes of it."""
-    sandbox.marks.begin(operation.op_id)
+    sandbox.marks.collect()
     operation.start()
     try:
         with sandbox.agent:
@@ -113,7 +113,7 @@ def at_once(sandbox: Sandbox, operation: Operation, act: Callable[[], dict[str, 
         number = getattr(error, "errno", None) or errno.EINVAL
         raise Refused(CODES.get(number, "denied"), f"{operation.path}: {os.strerror(number)}") from None
     finally:
-        sandbox.marks.finish(operation.op_id)
+        sandbox.marks.collect(op_id=operation.op_id)
     operation.end(outcome)
 
 

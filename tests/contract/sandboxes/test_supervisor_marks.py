@@ -130,6 +130,25 @@ async def each_operation_is_told_once(den: Supervised) -> None:
     assert all(one.opens >= 5 for one in found)
 
 
+async def who_reads_between_turns_is_told_each_time(den: Supervised) -> None:
+    script = (
+        "(while [ ! -e go-$0 ]; do sleep 0.01; done; exec 9<key.txt; echo > has-$0;"
+        " while [ ! -e let-$0 ]; do sleep 0.01; done; exec 9<&-; echo > left-$0) >/dev/null 2>&1 &"
+    )
+    names = ("a", "b")
+    for name in names:
+        await den.sh(script.replace("$0", name), op_id=name)
+    for name in names:
+        (den.work / f"go-{name}").touch()  # by nobody inside, so that nothing is under way
+        await den.appears(f"has-{name}")
+        await den.link.ask("ping")
+        (den.work / f"let-{name}").touch()
+        await den.appears(f"left-{name}")
+    assert who(await reads(den)) == [("key.txt", name) for name in names]
+
+
+FIRST_OF_A_FILE = "next((one for (path, _), one in self.records.items() if path == called), None)"
+
 CHECKS = (
     a_read_is_told,
     a_replaced_file_is_not_marked,
@@ -138,6 +157,7 @@ CHECKS = (
     what_was_read_before_a_copy_is_told,
     a_background_child_is_found_by_what_it_holds,
     each_operation_is_told_once,
+    who_reads_between_turns_is_told_each_time,
 )
 
 
@@ -160,14 +180,15 @@ async def test_no_way_around_it(script: str, tmp_path: Path) -> None:
     ("check", "old", "new"),
     [
         (a_read_is_told, "IN_OPEN | IN_ACCESS)\n", "0x8)\n"),
-        (a_tool_s_read_is_the_agent_s, "    sandbox.marks.begin(operation.op_id)\n    operation", "    operation"),
+        (a_tool_s_read_is_the_agent_s, "collect(op_id=operation.op_id)", "collect()"),
         (copies_of_ours_are_not_told, "sandbox.marks.collect(counts=False)", "pass"),
-        (a_background_child_is_found_by_what_it_holds, "self._find(file) or (None, only)", "(None, only)"),
+        (a_background_child_is_found_by_what_it_holds, "self._find(self._marked[number][1])", "None"),
         (
             each_operation_is_told_once,
-            "self._by_time.get((called, only))",
+            "self.records.get((called, op_id))",
             "next(iter(self.records.values()), None)",
         ),
+        (who_reads_between_turns_is_told_each_time, "self.records.get((called, op_id))", FIRST_OF_A_FILE),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
