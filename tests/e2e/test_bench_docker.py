@@ -22,11 +22,11 @@ async def test_docker_is_measured_beside_the_bare_engine_and_nothing_stays(
     if shutil.which("docker") is None:
         pytest.skip(NOT_HERE)
     with engine_or_skip() as engine:
-        figures = {one.what: one for one in await measured(tmp_path, docker_images, most=2)}
+        figures = {one.what: one for one in await measured(tmp_path, docker_images, most=1)}
         ours = [one for one in engine.containers.list(all=True) if str(tmp_path) in str(one.attrs["Mounts"])]
         bare = engine.containers.list(all=True, filters={"label": f"{LABEL}=bench"})
     assert (ours, bare) == ([], [])
-    assert figures[RUN].count == 2
+    assert figures[RUN].count == 1
     assert all(one.median and one.median > 0 for one in figures.values()), figures
     for what, against in {
         "a fresh sandbox": "bare create and start, the same options",
