@@ -5,7 +5,7 @@ from typing import Literal
 from schemas.base import Model
 from schemas.episode import EpisodeSpec
 from schemas.journal import TurnRecord
-from schemas.sandbox import SandboxFacts
+from schemas.sandbox_facts import SandboxFacts
 from schemas.slice import Ending
 from schemas.world import DrainReport, Facts
 

@@ -1,8 +1,4 @@
-"""A sandbox: what a task asks for, what it is asked to do, and what it says of itself.
-
-Everything that happens in it has an operation id. A request with the id of an earlier one returns what is recorded
-of that one, or waits for it; it never runs again.
-"""
+"""A sandbox: what a task asks for, what it is made of, and what a driver offers."""
 
 import base64
 import binascii
@@ -10,9 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
-from schemas.base import Model, digest_of
-from schemas.span import RealS
-from schemas.told import CommandRecord, ConnectionAttempt, MarkedRead, ProcessRecord, Told
+from schemas.base import Model
+from schemas.told import MAX_TOLD_READS
 from schemas.world import Owner
 
 WORK = "/work"
@@ -20,9 +15,6 @@ WORK = "/work"
 
 MAX_PATH = 1024
 """Bytes of a path below ``WORK``."""
-
-MAX_WRITE_BYTES = 4 * 2**20
-"""Bytes that one ``write`` may carry."""
 
 DriverName = Literal["bubblewrap", "docker", "unsafe-local"]
 """``unsafe-local`` isolates nothing: its episodes are marked, and tasks with hidden tests refuse it."""
@@ -37,12 +29,6 @@ Enforced = Literal["cpu", "memory", "processes", "disk", "file_count", "output",
 Sight = Literal["every_exec", "connections", "marked_reads", "control_groups"]
 """What can be told of a sandbox on this machine: each program that is started, attempts to reach somebody, reads of
 marked files, and, from outside, how many processes there are and how they end."""
-
-MAX_TOLD_COMMANDS, MAX_TOLD_PROGRAMS, MAX_TOLD_READS, MAX_TOLD_CONNECTIONS = 10_000, 10_000, 1000, 1000
-"""Entries of each kind that the facts of a sandbox hold. What is more is counted."""
-
-MAX_TOLD_TEXT = 48 * 2**20
-"""Characters of all texts in the facts of one sandbox."""
 
 
 def work_path(path: str) -> str:
@@ -214,169 +200,6 @@ class WorldAccess(Model):
     world: str
     namespace: str
     generation: int
-
-
-class ExecRequest(Model):
-    """Run ``argv`` in ``WORK``. ``timeout_s`` counts from its start; past it, its whole session is killed.
-
-    ``elsewhere_s`` is the virtual time that the episode had spent outside its world before.
-
-    Of a command that is asked for again, the time of the first request counts.
-    """
-
-    do: Literal["exec"] = "exec"
-    op_id: str
-    argv: tuple[str, ...] = Field(min_length=1)
-    timeout_s: RealS
-    stdin: Data = b""
-    elsewhere_s: int = Field(default=0, ge=0)
-
-
-class ReadRequest(Model):
-    """Read a file below ``WORK``: up to ``limit`` bytes from ``offset``."""
-
-    do: Literal["read"] = "read"
-    op_id: str
-    path: WorkPath
-    offset: int = Field(default=0, ge=0)
-    limit: int = Field(default=65_536, ge=1, le=2**22)
-
-
-class WriteRequest(Model):
-    """Write a file below ``WORK``, with the folders that it needs. Links on the way are refused, not followed."""
-
-    do: Literal["write"] = "write"
-    op_id: str
-    path: WorkPath
-    content: Data = Field(max_length=MAX_WRITE_BYTES)
-    mode: int = Field(default=0o644, ge=0, le=0o777)
-
-
-SandboxRequest = Annotated[ExecRequest | ReadRequest | WriteRequest, Field(discriminator="do")]
-
-
-def request_digest(request: SandboxRequest) -> str:
-    """What tells two requests under one id apart: all but the time that a command has. It may be what is left of
-    something, and that is less when the same command is asked for again."""
-    return digest_of(request.model_dump(mode="json", exclude={"timeout_s"}))
-
-
-class Output(Model):
-    """One output of a command: what was kept of it, and how many bytes came in all.
-
-    Of a longer one the first and the last half of ``output_bytes`` are kept, with a line between that says what
-    was cut. Bytes that are no UTF-8 are replaced in ``text`` and flagged. ``digest`` is of all the bytes that came.
-    """
-
-    text: str = ""
-    total_bytes: int = 0
-    digest: str = ""
-    cut_bytes: int = 0
-    invalid_utf8: bool = False
-
-
-class WorldSeen(Model):
-    """The world's clock after the last call from inside the sandbox, and how much time outside of it that had made
-    up for. ``outage_s`` are real seconds that programs of the command waited for a world that was away."""
-
-    now_s: int
-    elsewhere_s: int
-    outage_s: float = 0
-
-
-class ExecResult(Model):
-    """How a command ended: the leader of its session was waited for, whatever it left behind.
-
-    ``exit_code`` is ``None`` when a signal ended it. ``out_of_memory`` where the machine can tell. ``timeout_s`` is
-    the time that it had. ``duration_s`` is real time and in no digest. ``world`` is there once somebody in the
-    sandbox has called the world.
-    """
-
-    exit_code: int | None
-    signal: str = ""
-    timed_out: bool = False
-    out_of_memory: bool = False
-    stdout: Output = Output()
-    stderr: Output = Output()
-    timeout_s: float = 0
-    duration_s: float = 0
-    world: WorldSeen | None = None
-
-
-class ReadResult(Model):
-    """A piece of a file. ``size`` is the whole file's."""
-
-    content: Data
-    size: int
-
-
-class WriteResult(Model):
-    size: int
-
-
-ReplyCode = Literal["not_found", "not_a_file", "bad_path", "no_space", "denied", "cannot_start"]
-"""Why a request was not done. One that comes after the seal has no reply: ``LateWrite`` is raised."""
-
-
-class SandboxReply(Model):
-    """The recorded outcome of a request: one of the results, or why not; then there is a ``code``."""
-
-    op_id: str
-    code: ReplyCode | Literal[""] = ""
-    message: str = ""
-    exec: ExecResult | None = None
-    read: ReadResult | None = None
-    write: WriteResult | None = None
-
-
-class SandboxDrain(Model):
-    """What the drain of a sandbox found and ended. ``empty`` is proven by looking, never assumed."""
-
-    found: int = 0
-    ended_by_term: int = 0
-    ended_by_kill: int = 0
-    refused: int = Field(default=0, description="requests that came after the seal, or had not started at it")
-    empty: bool = True
-
-
-class SandboxFacts(Model):
-    """What a drained sandbox says of the episode: its operations, programs, environment and refused requests.
-
-    ``watched`` says how programs were seen: each (``every_exec``), or those alive at a look (``snapshots``); then
-    nothing is known of connections either. ``unwatched`` are marked files whose reads could not be told of, and
-    ``reads_lost`` says that so much was opened that the kernel did not tell all of it. Reads and connections are
-    those of all incarnations; the rest is of the last one. ``from_journal``: the supervisor had ended, and this is
-    what it had written down, which is nothing of programs.
-    """
-
-    driver: DriverName
-    incarnation: int
-    image: str = Field(default="", description="the id of what it was made of, where it was made of an image")
-    isolation: Isolation = "fresh"
-    served_before: int = Field(default=0, description="how many other sandboxes it was made of the remains of")
-    enforced: tuple[Enforced, ...] = ()
-    environment: dict[str, str] = {}
-    commands: tuple[CommandRecord, ...] = Field(default=(), max_length=MAX_TOLD_COMMANDS)
-    commands_not_kept: int = 0
-    processes: tuple[ProcessRecord, ...] = Field(default=(), max_length=MAX_TOLD_PROGRAMS)
-    processes_not_kept: int = 0
-    watched: Literal["every_exec", "snapshots"] = "snapshots"
-    marked_reads: tuple[MarkedRead, ...] = Field(default=(), max_length=MAX_TOLD_READS)
-    marked_reads_not_kept: int = 0
-    unwatched: tuple[str, ...] = Field(default=(), max_length=MAX_TOLD_READS)
-    reads_lost: bool = False
-    connections: tuple[ConnectionAttempt, ...] = Field(default=(), max_length=MAX_TOLD_CONNECTIONS)
-    connections_not_kept: int = 0
-    from_journal: bool = False
-    drain: SandboxDrain = SandboxDrain()
-
-    @model_validator(mode="after")
-    def _is_bounded(self) -> Self:
-        told: tuple[Told, ...] = (*self.commands, *self.processes, *self.marked_reads, *self.connections)
-        plain = sum(map(len, (*self.environment, *self.environment.values(), *self.unwatched)))
-        if (size := plain + sum(one.characters for one in told)) > MAX_TOLD_TEXT:
-            raise ValueError(f"all texts together have {size} characters, of {MAX_TOLD_TEXT}")
-        return self
 
 
 class SandboxOffer(Model):

@@ -4,6 +4,9 @@ from pydantic import Field
 
 from schemas.base import Model
 
+MAX_TOLD_COMMANDS, MAX_TOLD_PROGRAMS, MAX_TOLD_READS, MAX_TOLD_CONNECTIONS = 10_000, 10_000, 1000, 1000
+"""Entries of each kind that the facts of a sandbox hold. What is more is counted."""
+
 
 class Told(Model):
     """One thing that is told."""

@@ -11,19 +11,9 @@ from schemas.episode import EpisodeResult, EpisodeSpec
 from schemas.host import Capacity, HostBeat, HostRecord
 from schemas.journal import TurnRecord, Writer
 from schemas.observation import Observation
-from schemas.sandbox import (
-    DriverName,
-    SandboxDrain,
-    SandboxFacts,
-    SandboxOffer,
-    SandboxOrder,
-    SandboxRecord,
-    SandboxRef,
-    SandboxReply,
-    SandboxRequest,
-    Snapshot,
-    WorldAccess,
-)
+from schemas.operation import SandboxReply, SandboxRequest
+from schemas.sandbox import DriverName, SandboxOffer, SandboxOrder, SandboxRecord, SandboxRef, Snapshot, WorldAccess
+from schemas.sandbox_facts import SandboxDrain, SandboxFacts
 from schemas.status import SandboxHolding
 from schemas.task import Task
 from schemas.tool import ToolSpec

@@ -12,19 +12,9 @@ from infra.sandboxes.link import Link
 from infra.sandboxes.wire import METHODS
 from infra.sockets import usable
 from schemas.host import Capacity
-from schemas.sandbox import (
-    DriverName,
-    SandboxDrain,
-    SandboxFacts,
-    SandboxOffer,
-    SandboxOrder,
-    SandboxRecord,
-    SandboxRef,
-    SandboxReply,
-    SandboxRequest,
-    Snapshot,
-    WorldAccess,
-)
+from schemas.operation import SandboxReply, SandboxRequest
+from schemas.sandbox import DriverName, SandboxOffer, SandboxOrder, SandboxRecord, SandboxRef, Snapshot, WorldAccess
+from schemas.sandbox_facts import SandboxDrain, SandboxFacts
 from tiltyard.errors import EnvironmentFailed, SandboxUnreachable
 
 

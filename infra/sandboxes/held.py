@@ -19,17 +19,9 @@ from infra.sandboxes.records import JOURNAL, Kept
 from infra.sandboxes.testimony import Reached, Testimony, read_testimony, with_earlier, with_incarnation
 from infra.sandboxes.threads import in_thread
 from infra.sandboxes.verdicts import MemoryVerdicts
-from schemas.sandbox import (
-    ExecRequest,
-    SandboxDrain,
-    SandboxFacts,
-    SandboxOrder,
-    SandboxRef,
-    SandboxReply,
-    SandboxRequest,
-    WorldAccess,
-    request_digest,
-)
+from schemas.operation import ExecRequest, SandboxReply, SandboxRequest, request_digest
+from schemas.sandbox import SandboxOrder, SandboxRef, WorldAccess
+from schemas.sandbox_facts import SandboxDrain, SandboxFacts
 from tiltyard.errors import BadInput, LateWrite, SandboxLost, SandboxOutOfMemory, TiltyardError
 
 log = logging.getLogger(__name__)

@@ -23,19 +23,9 @@ from infra.sandboxes.slots import Slots
 from infra.sandboxes.testimony import Reached
 from infra.sandboxes.threads import in_thread
 from schemas.host import Capacity
-from schemas.sandbox import (
-    DriverName,
-    SandboxDrain,
-    SandboxFacts,
-    SandboxOffer,
-    SandboxOrder,
-    SandboxRecord,
-    SandboxRef,
-    SandboxReply,
-    SandboxRequest,
-    Snapshot,
-    WorldAccess,
-)
+from schemas.operation import SandboxReply, SandboxRequest
+from schemas.sandbox import DriverName, SandboxOffer, SandboxOrder, SandboxRecord, SandboxRef, Snapshot, WorldAccess
+from schemas.sandbox_facts import SandboxDrain, SandboxFacts
 from tiltyard.errors import EnvironmentFailed, SandboxLost, SandboxUnavailable
 
 log = logging.getLogger(__name__)

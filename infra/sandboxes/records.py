@@ -16,7 +16,8 @@ from pydantic import Field, ValidationError
 from infra.local.state import write_atomically
 from infra.sandboxes.testimony import Reached
 from schemas.base import Model, sha256
-from schemas.sandbox import Enforced, Exposes, SandboxDrain, SandboxOrder, SandboxRecord, SandboxRef, WorldAccess
+from schemas.sandbox import Enforced, Exposes, SandboxOrder, SandboxRecord, SandboxRef, WorldAccess
+from schemas.sandbox_facts import SandboxDrain
 from schemas.world import Owner
 
 RECORD, JOURNAL = "record.json", "journal"

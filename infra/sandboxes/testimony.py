@@ -8,8 +8,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas.base import Model
-from schemas.sandbox import MAX_TOLD_COMMANDS, MAX_TOLD_CONNECTIONS, MAX_TOLD_READS, SandboxFacts
-from schemas.told import CommandRecord, ConnectionAttempt, MarkedRead
+from schemas.sandbox_facts import SandboxFacts
+from schemas.told import (
+    MAX_TOLD_COMMANDS,
+    MAX_TOLD_CONNECTIONS,
+    MAX_TOLD_READS,
+    CommandRecord,
+    ConnectionAttempt,
+    MarkedRead,
+)
 
 MAX_JOURNAL_BYTES = 256 * 2**20
 """Of a longer journal the beginning is read."""

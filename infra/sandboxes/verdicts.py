@@ -1,7 +1,7 @@
 """What the machine killed for want of memory."""
 
 from infra.sandboxes.launching import Launched
-from schemas.sandbox import SandboxReply
+from schemas.operation import SandboxReply
 
 
 class MemoryVerdicts:

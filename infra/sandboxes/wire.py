@@ -9,19 +9,9 @@ from pydantic import TypeAdapter
 
 from schemas.base import Model
 from schemas.host import Capacity
-from schemas.sandbox import (
-    DriverName,
-    SandboxDrain,
-    SandboxFacts,
-    SandboxOffer,
-    SandboxOrder,
-    SandboxRecord,
-    SandboxRef,
-    SandboxReply,
-    SandboxRequest,
-    Snapshot,
-    WorldAccess,
-)
+from schemas.operation import SandboxReply, SandboxRequest
+from schemas.sandbox import DriverName, SandboxOffer, SandboxOrder, SandboxRecord, SandboxRef, Snapshot, WorldAccess
+from schemas.sandbox_facts import SandboxDrain, SandboxFacts
 from tiltyard.errors import BadInput, EnvironmentFailed, TiltyardError
 
 

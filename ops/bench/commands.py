@@ -11,7 +11,8 @@ from infra.local.stack import Say
 from infra.sandboxes.client import HostClient
 from ops.bench.figures import Figure, Measure, Target, interleaved, timed, timed_call
 from ops.bench.stack import stack
-from schemas.sandbox import DriverName, ExecRequest, SandboxOrder, SandboxRef
+from schemas.operation import ExecRequest
+from schemas.sandbox import DriverName, SandboxOrder, SandboxRef
 from schemas.world import Owner
 from tiltyard.errors import EnvironmentFailed
 

@@ -14,7 +14,8 @@ from infra.sandboxes.docker.images import Images
 from infra.sandboxes.docker.launcher import DockerLauncher
 from infra.sandboxes.host import SandboxHost
 from infra.sandboxes.serve import serving
-from schemas.sandbox import ExecRequest, Isolation, SandboxOrder, SandboxRef
+from schemas.operation import ExecRequest
+from schemas.sandbox import Isolation, SandboxOrder, SandboxRef
 from schemas.world import Owner
 from tiltyard.errors import EnvironmentFailed
 

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ops.cli.counting import counted
+from ops.cli.looking import recorded
 from ops.cli.output import Output
 from ops.cli.visible import visible_cell
 from schemas.evidence import SandboxEvidence
-from schemas.sandbox import SandboxFacts
+from schemas.sandbox_facts import SandboxFacts
 from schemas.told import CommandRecord, ConnectionAttempt, MarkedRead, ProcessRecord
 from tiltyard.errors import BadInput
 from tiltyard.graders.trial import agents_place, told_place
 from tiltyard.trace import unpack
-from workers.bootstrap.ground import open_records
 from workers.bootstrap.objects import open_objects
 from workers.settings import Settings
 
@@ -32,13 +32,7 @@ class Node(NamedTuple):
 async def show_processes(home: Path | None, episode_id: str, out: Output) -> None:
     """Print what the sandbox of an episode told. Raises ``BadInput`` where there is nothing that it could tell."""
     settings = Settings.from_environment(home)
-    with open_records(settings) as records:
-        spec = await records.spec(episode_id) if records else None
-        result = await records.result(episode_id) if records else None
-    if spec is None:
-        raise BadInput(
-            "there is no such episode", field=episode_id, fix="`tiltyard episodes list` names those there are"
-        )
+    _, result = await recorded(settings, episode_id)
     if result is None or not result.trace:
         raise BadInput("has no trace yet", field=episode_id, fix="ask again when it has ended")
     with open_objects(settings) as objects:

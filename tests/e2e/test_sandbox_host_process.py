@@ -16,7 +16,8 @@ import pytest
 
 from infra.sandboxes.client import HostClient
 from infra.sockets import listening
-from schemas.sandbox import DriverName, ExecRequest, SandboxOrder, SandboxRef
+from schemas.operation import ExecRequest
+from schemas.sandbox import DriverName, SandboxOrder, SandboxRef
 from tests.unit.stack.stack_yard import eventually
 from tiltyard.errors import SandboxLost, SandboxUnreachable, StackFailed
 from tiltyard.testing.sandbox_bench import OWNER

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from schemas.episode import End
 from schemas.evidence import Evidence, Reading, SandboxEvidence
 from schemas.journal import TurnRecord
-from schemas.sandbox import SandboxDrain, SandboxFacts, SandboxRef
+from schemas.sandbox import SandboxRef
+from schemas.sandbox_facts import SandboxDrain, SandboxFacts
 from schemas.slice import CloseReport, CloseRequest, Ending
 from schemas.task import WAIT, Task
 from schemas.world import TOO_MANY_JOBS, DeliveryRequest, DrainReport, Facts

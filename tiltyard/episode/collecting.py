@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from schemas.checkpoint import Manifest
 from schemas.evidence import SandboxEvidence
 from schemas.journal import TurnRecord
-from schemas.sandbox import SandboxDrain, SandboxFacts, SandboxPlan, SandboxRef
+from schemas.sandbox import SandboxPlan, SandboxRef
+from schemas.sandbox_facts import SandboxDrain, SandboxFacts
 from schemas.task import Task
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.episode.sandboxing import Checkpoints, checkpoint_of, has_unsaved

@@ -19,17 +19,8 @@ from pydantic import ValidationError
 from schemas.base import canonical
 from schemas.contract import TestsContract
 from schemas.exam import Exam, Exams, TestReport, TestRun
-from schemas.sandbox import (
-    DriverName,
-    ExecRequest,
-    ExecResult,
-    SandboxLimits,
-    SandboxOrder,
-    SandboxPlan,
-    SandboxRef,
-    SandboxReply,
-    Snapshot,
-)
+from schemas.operation import ExecRequest, ExecResult, SandboxReply
+from schemas.sandbox import DriverName, SandboxLimits, SandboxOrder, SandboxPlan, SandboxRef, Snapshot
 from schemas.task import Task
 from schemas.world import Owner
 from tiltyard.errors import (

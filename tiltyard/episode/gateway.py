@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from schemas.decision import Call
-from schemas.sandbox import SandboxRef, WorldAccess, WorldSeen
+from schemas.operation import WorldSeen
+from schemas.sandbox import SandboxRef, WorldAccess
 from schemas.slice import LeaseRef
 from schemas.task import Task
 from schemas.tool import ToolSpec

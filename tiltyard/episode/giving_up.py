@@ -6,7 +6,8 @@ from pydantic import TypeAdapter
 
 from schemas.base import canonical
 from schemas.journal import Writer
-from schemas.sandbox import SandboxFacts, SandboxRef
+from schemas.sandbox import SandboxRef
+from schemas.sandbox_facts import SandboxFacts
 from schemas.slice import GivenUp, GiveUpRequest
 from schemas.task import Task
 from tiltyard.episode.delivery import Reconciler

@@ -8,19 +8,18 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, ValidationError
 
 from schemas.base import JsonObject
-from schemas.sandbox import (
+from schemas.operation import (
     MAX_WRITE_BYTES,
-    WORK,
     ExecRequest,
     ExecResult,
     Output,
     ReadRequest,
     ReadResult,
-    SandboxLimits,
     SandboxReply,
     SandboxRequest,
     WriteRequest,
 )
+from schemas.sandbox import WORK, SandboxLimits
 from schemas.task import Task
 from schemas.tool import ToolSpec
 from schemas.world import Shown

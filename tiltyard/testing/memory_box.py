@@ -8,23 +8,20 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from schemas.base import sha256
-from schemas.sandbox import (
+from schemas.operation import (
     ExecRequest,
     ExecResult,
     Output,
     ReadRequest,
     ReadResult,
-    SandboxDrain,
-    SandboxFacts,
-    SandboxOrder,
-    SandboxRef,
     SandboxReply,
     SandboxRequest,
-    WorldAccess,
     WriteRequest,
     WriteResult,
     request_digest,
 )
+from schemas.sandbox import SandboxOrder, SandboxRef, WorldAccess
+from schemas.sandbox_facts import SandboxDrain, SandboxFacts
 from schemas.told import CommandRecord, MarkedRead, OutputRecord, ProcessRecord
 from tiltyard.errors import BadInput, SandboxLost
 from tiltyard.testing.gated_world import Gate

@@ -6,7 +6,8 @@ from types import MappingProxyType
 from typing import Self
 
 from schemas.base import sha256
-from schemas.sandbox import FileEntry, ReplyCode, Snapshot, folders_of, work_path
+from schemas.operation import ReplyCode
+from schemas.sandbox import FileEntry, Snapshot, folders_of, work_path
 from tiltyard.errors import BadInput
 
 __all__ = ["FileRefused", "MemoryFiles"]

@@ -6,21 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from schemas.host import Capacity
-from schemas.sandbox import (
-    DriverName,
-    ExecRequest,
-    SandboxDrain,
-    SandboxFacts,
-    SandboxOffer,
-    SandboxOrder,
-    SandboxRecord,
-    SandboxRef,
-    SandboxReply,
-    SandboxRequest,
-    Snapshot,
-    WorldAccess,
-    request_digest,
-)
+from schemas.operation import ExecRequest, SandboxReply, SandboxRequest, request_digest
+from schemas.sandbox import DriverName, SandboxOffer, SandboxOrder, SandboxRecord, SandboxRef, Snapshot, WorldAccess
+from schemas.sandbox_facts import SandboxDrain, SandboxFacts
 from tiltyard.errors import DeliveryConflict, LateWrite, SandboxLost, SandboxUnavailable, SandboxUnreachable
 from tiltyard.testing.gated_world import Gate
 from tiltyard.testing.little_shell import Program

@@ -1,7 +1,9 @@
 """Checks of the sandbox kit: what a sandbox tells of what was done in it."""
 
 from schemas.base import sha256
-from schemas.sandbox import ExecRequest, ExecResult, FileEntry, SandboxFacts, Snapshot
+from schemas.operation import ExecRequest, ExecResult
+from schemas.sandbox import FileEntry, Snapshot
+from schemas.sandbox_facts import SandboxFacts
 from schemas.told import MarkedRead
 from tiltyard.testing.sandbox_bench import Box, SandboxBench
 

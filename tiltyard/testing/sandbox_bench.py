@@ -7,18 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from schemas.sandbox import (
-    DriverName,
-    ExecRequest,
-    ExecResult,
-    ReadRequest,
-    SandboxOrder,
-    SandboxRef,
-    SandboxReply,
-    SandboxRequest,
-    Snapshot,
-    WriteRequest,
-)
+from schemas.operation import ExecRequest, ExecResult, ReadRequest, SandboxReply, SandboxRequest, WriteRequest
+from schemas.sandbox import DriverName, SandboxOrder, SandboxRef, Snapshot
 from schemas.world import Owner
 from tiltyard.errors import TiltyardError
 from tiltyard.ports import Sandboxes

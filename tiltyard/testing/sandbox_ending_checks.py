@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from schemas.sandbox import request_digest
+from schemas.operation import request_digest
 from tiltyard.errors import LateWrite, SandboxLost
 from tiltyard.testing.sandbox_bench import OWNER, Box, SandboxBench, refuses
 

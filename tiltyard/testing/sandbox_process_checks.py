@@ -1,6 +1,6 @@
 """Checks of the sandbox kit that need real processes: what an agent's commands do to the one who runs them."""
 
-from schemas.sandbox import ExecRequest
+from schemas.operation import ExecRequest
 from tiltyard.testing.sandbox_bench import SandboxBench
 
 

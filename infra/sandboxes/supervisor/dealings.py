@@ -81,5 +81,5 @@ class Dealings:
         return owed_s
 
     def seen(self, op_id: str) -> dict[str, float] | None:
-        """As ``schemas.sandbox.WorldSeen``; ``None`` where nobody has asked the world yet."""
+        """As ``schemas.operation.WorldSeen``; ``None`` where nobody has asked the world yet."""
         return {**self.clock, "outage_s": round(self.lost_s.get(op_id, 0.0), 3)} if self.clock else None

@@ -32,7 +32,7 @@ class Capture:
         return {"digest": f"sha256:{self._digest.hexdigest()}", "total_bytes": self.total}
 
     def output(self) -> dict[str, Any]:
-        """As ``schemas.sandbox.Output``."""
+        """As ``schemas.operation.Output``."""
         if self.total <= self.limit:
             text, invalid = decoded(self.head + self.tail)
             return {"text": text, **self.record(), "cut_bytes": 0, "invalid_utf8": invalid}

@@ -14,7 +14,9 @@ import pytest
 from infra.sandboxes import cgroups
 from infra.sandboxes.bwrap import INSIDE_ID
 from infra.sandboxes.launching import Launched, Launcher
-from schemas.sandbox import Enforced, ExecRequest, ExecResult, SandboxDrain, SandboxOffer, SandboxOrder
+from schemas.operation import ExecRequest, ExecResult
+from schemas.sandbox import Enforced, SandboxOffer, SandboxOrder
+from schemas.sandbox_facts import SandboxDrain
 from tiltyard.testing.sandbox_bench import Box, SandboxBench
 
 LIBC = "import ctypes, errno, os, sys; libc = ctypes.CDLL(None, use_errno=True)\n"

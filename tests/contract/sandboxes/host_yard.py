@@ -7,7 +7,8 @@ from pathlib import Path
 
 from infra.sandboxes.host import SandboxHost
 from infra.sandboxes.patience import PATIENCE, Patience
-from schemas.sandbox import ExecRequest, SandboxOrder, SandboxRef
+from schemas.operation import ExecRequest
+from schemas.sandbox import SandboxOrder, SandboxRef
 from tests.contract.sandboxes.memory_launcher import MemoryLaunched, MemoryLauncher
 from tiltyard.testing.sandbox_bench import OWNER
 

@@ -14,7 +14,8 @@ from infra.sandboxes.frames import frame_of, read_frame
 from infra.sandboxes.launching import Renewal
 from infra.sandboxes.records import JOURNAL
 from infra.sandboxes.wire import failure_of
-from schemas.sandbox import DriverName, SandboxLimits, SandboxOffer, SandboxOrder, SandboxRequest, Snapshot
+from schemas.operation import SandboxRequest
+from schemas.sandbox import DriverName, SandboxLimits, SandboxOffer, SandboxOrder, Snapshot
 from tiltyard.testing.memory_box import HELD, SEES
 from tiltyard.testing.memory_sandboxes import MemorySandboxes
 

@@ -20,7 +20,7 @@ from infra.sandboxes.docker.supervisors import Supervisors
 from infra.sandboxes.host import SandboxHost
 from infra.sandboxes.joined import joined
 from infra.sandboxes.records import folder_of
-from schemas.sandbox import SandboxFacts
+from schemas.sandbox_facts import SandboxFacts
 from tests.contract.sandboxes.docker_engine import engine_or_skip
 from tiltyard.testing.sandbox_bench import Box, SandboxBench
 

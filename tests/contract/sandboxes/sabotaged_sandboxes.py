@@ -5,22 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from schemas.host import Capacity
-from schemas.sandbox import (
-    ExecRequest,
-    FileEntry,
-    ReadRequest,
-    ReadResult,
-    SandboxDrain,
-    SandboxFacts,
-    SandboxOffer,
-    SandboxOrder,
-    SandboxRecord,
-    SandboxRef,
-    SandboxReply,
-    SandboxRequest,
-    Snapshot,
-    WriteRequest,
-)
+from schemas.operation import ExecRequest, ReadRequest, ReadResult, SandboxReply, SandboxRequest, WriteRequest
+from schemas.sandbox import FileEntry, SandboxOffer, SandboxOrder, SandboxRecord, SandboxRef, Snapshot
+from schemas.sandbox_facts import SandboxDrain, SandboxFacts
 from tiltyard.errors import DeliveryConflict, LateWrite, SandboxLost
 from tiltyard.testing.memory_box import MemoryBox
 from tiltyard.testing.memory_sandboxes import MemorySandboxes

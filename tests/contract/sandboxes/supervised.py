@@ -12,17 +12,9 @@ from typing import Any
 
 from infra.sandboxes.joined import joined
 from infra.sandboxes.link import Link
-from schemas.sandbox import (
-    ExecRequest,
-    ReadRequest,
-    SandboxFacts,
-    SandboxLimits,
-    SandboxReply,
-    SandboxRequest,
-    Snapshot,
-    WriteRequest,
-    request_digest,
-)
+from schemas.operation import ExecRequest, ReadRequest, SandboxReply, SandboxRequest, WriteRequest, request_digest
+from schemas.sandbox import SandboxLimits, Snapshot
+from schemas.sandbox_facts import SandboxFacts
 from tiltyard.errors import SandboxLost
 
 __all__ = ["NO_LISTENER", "SOURCE", "Supervised", "changed", "spawn", "started", "supervised"]

@@ -18,7 +18,8 @@ from infra.sandboxes.client import HostClient
 from infra.sandboxes.host import SandboxHost
 from infra.sandboxes.launching import Launched
 from infra.sandboxes.serve import serving
-from schemas.sandbox import ExecRequest, SandboxLimits
+from schemas.operation import ExecRequest
+from schemas.sandbox import SandboxLimits
 from tests.contract.sandboxes.abuse_yard import Yard, drained, printed, until
 from tiltyard.errors import SandboxLost
 from tiltyard.testing.sandbox_bench import SandboxBench

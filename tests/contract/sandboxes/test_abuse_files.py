@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from infra.sandboxes.volumes import volumes_of
-from schemas.sandbox import FileEntry, ReadRequest, SandboxLimits, Snapshot, WriteRequest
+from schemas.operation import ReadRequest, WriteRequest
+from schemas.sandbox import FileEntry, SandboxLimits, Snapshot
 from tests.contract.sandboxes.abuse_yard import Yard, printed, python
 from tiltyard.errors import TiltyardError
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.sandbox import ExecRequest
+from schemas.operation import ExecRequest
 from tiltyard.errors import BadInput
 from tiltyard.testing.memory_sandboxes import MemorySandboxes
 from tiltyard.testing.sandbox_bench import SandboxBench

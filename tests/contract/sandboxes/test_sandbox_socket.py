@@ -17,7 +17,9 @@ from infra.sandboxes.frames import frame_of, read_frame
 from infra.sandboxes.serve import serving
 from infra.sandboxes.supervisor.limits import MAX_JSON_BYTES, MAX_TAIL_BYTES
 from infra.sandboxes.wire import METHODS
-from schemas.sandbox import ExecRequest, FileEntry, SandboxDrain, SandboxOrder, SandboxRef, Snapshot, WorldAccess
+from schemas.operation import ExecRequest
+from schemas.sandbox import FileEntry, SandboxOrder, SandboxRef, Snapshot, WorldAccess
+from schemas.sandbox_facts import SandboxDrain
 from tests.contract.sandboxes.host_yard import SLEEP, TRUE, order
 from tiltyard.errors import BadInput, EnvironmentFailed, SandboxLost, SandboxUnreachable, StackFailed
 from tiltyard.ports import Sandboxes

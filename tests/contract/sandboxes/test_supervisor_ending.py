@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from infra.sandboxes.unsafe_local import UnsafeLocalLauncher
-from schemas.sandbox import SandboxDrain
+from schemas.sandbox_facts import SandboxDrain
 from tests.contract.sandboxes.supervised import Supervised, changed, supervised
 from tiltyard.errors import BadInput, SandboxLost
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from schemas.base import sha256
-from schemas.sandbox import FileEntry, SandboxLimits, SandboxReply, Snapshot
+from schemas.operation import SandboxReply
+from schemas.sandbox import FileEntry, SandboxLimits, Snapshot
 from tests.contract.sandboxes.supervised import Supervised, changed, started, supervised
 from tiltyard.errors import BadInput
 

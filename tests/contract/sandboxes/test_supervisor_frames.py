@@ -14,7 +14,8 @@ import pytest
 from infra.sandboxes.frames import HEAD, frame_of
 from infra.sandboxes.supervisor.limits import MAX_JSON_BYTES, MAX_TAIL_BYTES
 from schemas.base import sha256
-from schemas.sandbox import ExecRequest, SandboxLimits
+from schemas.operation import ExecRequest
+from schemas.sandbox import SandboxLimits
 from tests.contract.sandboxes.supervised import Supervised, changed, spawn, started, supervised
 from tiltyard.errors import BadInput, DeliveryConflict
 

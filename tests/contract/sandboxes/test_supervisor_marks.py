@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from schemas.base import sha256
-from schemas.sandbox import FileEntry, SandboxFacts, Snapshot
+from schemas.sandbox import FileEntry, Snapshot
+from schemas.sandbox_facts import SandboxFacts
 from schemas.told import MarkedRead
 from tests.contract.sandboxes.supervised import Supervised, changed, supervised
 

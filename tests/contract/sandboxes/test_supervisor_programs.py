@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schemas.sandbox import SandboxFacts
+from schemas.sandbox_facts import SandboxFacts
 from schemas.told import ProcessRecord
 from tests.contract.sandboxes.supervised import NO_LISTENER, Supervised, changed, supervised
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schemas.sandbox import ExecRequest
+from schemas.operation import ExecRequest
 from tests.contract.sandboxes.supervised import NO_LISTENER, Supervised, changed, supervised
 from tiltyard.errors import BadInput, DeliveryConflict, LateWrite, SandboxLost
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from schemas.base import sha256
-from schemas.sandbox import SandboxFacts, SandboxLimits
+from schemas.sandbox import SandboxLimits
+from schemas.sandbox_facts import SandboxFacts
 from schemas.told import ProcessRecord
 from tests.contract.sandboxes.supervised import Supervised, changed, supervised
 from tiltyard.errors import SandboxLost

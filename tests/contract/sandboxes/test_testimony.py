@@ -14,8 +14,15 @@ from pydantic import ValidationError
 
 from infra.sandboxes import testimony as journals
 from schemas.base import sha256
-from schemas.sandbox import MAX_TOLD_PROGRAMS, MAX_TOLD_READS, MAX_TOLD_TEXT, SandboxFacts
-from schemas.told import CommandRecord, ConnectionAttempt, MarkedRead, OutputRecord
+from schemas.sandbox_facts import MAX_TOLD_TEXT, SandboxFacts
+from schemas.told import (
+    MAX_TOLD_PROGRAMS,
+    MAX_TOLD_READS,
+    CommandRecord,
+    ConnectionAttempt,
+    MarkedRead,
+    OutputRecord,
+)
 from tests.contract.sandboxes.abuse_yard import Yard
 from tiltyard.testing.sandbox_audit_checks import MARKED, START
 from tiltyard.testing.sandbox_bench import Box

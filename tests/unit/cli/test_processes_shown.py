@@ -4,7 +4,7 @@ from typing import Any
 
 from ops.cli.processes import as_json, lines_of, tree
 from schemas.evidence import SandboxEvidence
-from schemas.sandbox import SandboxFacts
+from schemas.sandbox_facts import SandboxFacts
 from schemas.told import CommandRecord, ConnectionAttempt, MarkedRead, OutputRecord, ProcessRecord
 
 OUT = OutputRecord(digest="sha256:" + "0" * 64, total_bytes=1)

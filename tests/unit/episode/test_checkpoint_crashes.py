@@ -8,7 +8,8 @@ from schemas.contract import AnswerContract
 from schemas.decision import Call, Decision
 from schemas.episode import EpisodeSpec, PolicySpec
 from schemas.evidence import Evidence
-from schemas.sandbox import SandboxPlan, SandboxRef, SandboxReply, SandboxRequest
+from schemas.operation import SandboxReply, SandboxRequest
+from schemas.sandbox import SandboxPlan, SandboxRef
 from schemas.slice import CloseRequest, LeaseRef, SliceReport, SliceRequest
 from schemas.start import LeaseOrder, Provisioned, ProvisionOrder
 from schemas.task import Reference, Step, Task

@@ -8,7 +8,8 @@ import pytest
 
 from schemas.episode import End, EpisodeResult, Validity
 from schemas.exam import Exams
-from schemas.sandbox import SandboxOrder, SandboxRef, SandboxReply, SandboxRequest, Snapshot
+from schemas.operation import SandboxReply, SandboxRequest
+from schemas.sandbox import SandboxOrder, SandboxRef, Snapshot
 from schemas.slice import GradeRequest
 from schemas.task import Task
 from schemas.world import Owner

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from schemas.base import canonical
 from schemas.exam import TestRun
-from schemas.sandbox import ExecResult, Output
+from schemas.operation import ExecResult, Output
 from tiltyard.episode.examination import PYTHON, read_run
 from tiltyard.graders import exam_runner
 

@@ -1,7 +1,7 @@
 """Calls that programs in a sandbox make: what they do to the clocks, and how graders see them."""
 
 from schemas.contract import AnswerContract, CallMatch, ProcessRule
-from schemas.sandbox import WorldSeen
+from schemas.operation import WorldSeen
 from tests.unit.graders.story import Story, task_of
 from tiltyard.episode.gateway import Clocks, after_command
 from tiltyard.graders.counts import count, duplicate_effects

@@ -11,7 +11,7 @@ from schemas.exam import Exam
 from schemas.exam import TestReport as Report
 from schemas.exam import TestRun as Run
 from schemas.grade import Grade
-from schemas.sandbox import SandboxFacts
+from schemas.sandbox_facts import SandboxFacts
 from schemas.told import ConnectionAttempt, MarkedRead
 from tiltyard.graders import grade_episode
 

@@ -7,20 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.base import JsonObject, JsonValue
-from schemas.sandbox import (
+from schemas.operation import (
     MAX_WRITE_BYTES,
     ExecRequest,
     ExecResult,
     Output,
     ReadRequest,
     ReadResult,
-    SandboxLimits,
     SandboxReply,
     SandboxRequest,
     WriteRequest,
     WriteResult,
     request_digest,
 )
+from schemas.sandbox import SandboxLimits
 from schemas.world import Shown
 from tiltyard.sandbox.tools import MAX_COMMAND_BYTES, SANDBOX_TOOLS, in_time, request_of, shown_of
 

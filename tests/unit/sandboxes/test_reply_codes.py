@@ -6,7 +6,7 @@ from typing import get_args
 
 from infra.sandboxes.joined import joined
 from infra.sandboxes.supervisor.files import CODES
-from schemas.sandbox import ReplyCode
+from schemas.operation import ReplyCode
 
 KNOWN = set(get_args(ReplyCode))
 SOURCE = joined()
