@@ -1,13 +1,17 @@
 """What every activity attempt does: heartbeat, and translate its errors."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.failures import translated
+from activities.failures import MAX_MESSAGE, translated
+from tiltyard.errors import EnvironmentFailed
+
+ResultT = TypeVar("ResultT")
 
 BEATS_PER_TIMEOUT = 4
 """Heartbeats within one heartbeat timeout, so that one late beat is not a lost worker."""
@@ -45,3 +49,12 @@ async def _beat() -> None:
     while True:
         await asyncio.sleep(timeout.total_seconds() / BEATS_PER_TIMEOUT)
         activity.heartbeat()  # not at once: most attempts end before, and each beat is a write of the server's
+
+
+async def kept(problems: list[str], step: Awaitable[ResultT]) -> ResultT | None:
+    """What it gives; ``None``, with the problem noted, when a service failed it."""
+    try:
+        return await step
+    except EnvironmentFailed as error:
+        problems.append(f"{type(error).__name__}: {error}"[:MAX_MESSAGE])
+        return None

@@ -7,17 +7,13 @@ from typing import Protocol
 
 from temporalio import activity
 
-from activities.attempt import attempt
-from activities.upkeep import kept
-from schemas.host import SANDBOXES, HostCheck, HostRecord, Hosts, Room, RoomOrder
+from activities.attempt import attempt, kept
+from schemas.host import SANDBOXES, HostCheck, HostRecord, Hosts, HostsOrder, Room, RoomOrder
 from schemas.sandbox import SandboxRecord, SandboxRef
 from schemas.upkeep import Discard, Discarded, Hosted, HostLook, UpkeepOrder
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.errors import EnvironmentFailed
 from tiltyard.ports import Chains, ChainState, Records, Sandboxes
-
-FORGOTTEN_S = 86_400.0
-"""A host that has been silent for so long is nobody's concern any more."""
 
 
 class Permits(Protocol):
@@ -71,7 +67,7 @@ class HostActivities:
                     return Room()
                 raise EnvironmentFailed(f"the host {self._host} has no room any more")
             known = await self._records.hosts(activity.info().task_queue.removesuffix(f"/{SANDBOXES}"))
-            others = [one for one in known if one.host != self._host and one.silent_s < FORGOTTEN_S]
+            others = [one for one in known if one.host != self._host and not one.forgotten]
             return Room(host=self._host, alone=not others)
 
     @activity.defn
@@ -82,13 +78,11 @@ class HostActivities:
             return self._lost(known.get(check.host), check.outage_s)
 
     @activity.defn
-    async def hosts(self, check: HostCheck) -> Hosts:
-        """All hosts that have been heard of lately; of ``check`` only the time counts."""
+    async def hosts(self, order: HostsOrder) -> Hosts:
+        """All hosts that have been heard of lately."""
         async with attempt():
-            known = [
-                one for one in await self._records.hosts(activity.info().task_queue) if one.silent_s < FORGOTTEN_S
-            ]
-            lost = {one.host for one in known if self._lost(one, check.outage_s)}
+            known = [one for one in await self._records.hosts(activity.info().task_queue) if not one.forgotten]
+            lost = {one.host for one in known if self._lost(one, order.outage_s)}
             return Hosts(there=tuple(one.host for one in known if one.host not in lost), lost=tuple(sorted(lost)))
 
     def _lost(self, record: HostRecord | None, outage_s: float) -> bool:

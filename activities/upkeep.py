@@ -1,14 +1,12 @@
 """What the janitor sees: leases and open trials, and whether their workflows live."""
 
-from collections.abc import AsyncIterator, Awaitable, Sequence, Set
+from collections.abc import AsyncIterator, Sequence, Set
 from datetime import timedelta
 from functools import partial
-from typing import TypeVar
 
 from temporalio import activity
 
-from activities.attempt import attempt
-from activities.failures import MAX_MESSAGE
+from activities.attempt import attempt, kept
 from schemas.episode import End, EpisodeSpec, workflow_id
 from schemas.host import Room
 from schemas.sandbox import SandboxRecord
@@ -17,10 +15,7 @@ from schemas.start import SandboxPlace
 from schemas.upkeep import Abandoned, Hosted, InspectOrder, UpkeepOrder, UpkeepReport
 from schemas.world import Lease, Owner
 from tiltyard.episode.delivery import Reconciler
-from tiltyard.errors import EnvironmentFailed
 from tiltyard.ports import Chains, ChainState, Records, World
-
-ResultT = TypeVar("ResultT")
 
 ENDINGS: dict[ChainState, Ending] = {
     ChainState.TERMINATED: Ending.of(End.TERMINATED, "the workflow was terminated"),
@@ -154,12 +149,3 @@ class UpkeepActivities:
 def _is_episodes_own(record: SandboxRecord) -> bool:
     """Whether the agent's commands ran in it; those of an examination have other names."""
     return record.ref.name == record.episode_id
-
-
-async def kept(problems: list[str], step: Awaitable[ResultT]) -> ResultT | None:
-    """What it gives; ``None``, with the problem noted, when a service failed it."""
-    try:
-        return await step
-    except EnvironmentFailed as error:
-        problems.append(f"{type(error).__name__}: {error}"[:MAX_MESSAGE])
-        return None

@@ -10,6 +10,10 @@ SANDBOXES = "sandboxes"
 HOST_NAME = r"^[a-z0-9][a-z0-9-]{0,39}$"
 
 
+FORGOTTEN_S = 86_400.0
+"""A host that has been silent for so long is nobody's concern any more."""
+
+
 class Capacity(Model):
     """How many sandboxes fit on a host at once, and for how many of them there is room now."""
 
@@ -32,11 +36,22 @@ class HostRecord(Model):
     capacity: Capacity
     silent_s: float
 
+    @property
+    def forgotten(self) -> bool:
+        """Whether it was not heard of lately."""
+        return self.silent_s >= FORGOTTEN_S
+
 
 class HostCheck(Model):
     """Whether a host is lost: it is when it has been silent for ``outage_s``."""
 
     host: str
+    outage_s: float
+
+
+class HostsOrder(Model):
+    """Which hosts are there, and which have been silent for ``outage_s`` and are lost."""
+
     outage_s: float
 
 

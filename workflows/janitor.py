@@ -13,7 +13,7 @@ from temporalio.workflow import ActivityConfig
 from activities.hosting import HostActivities
 from activities.upkeep import UpkeepActivities
 from schemas.episode import workflow_id
-from schemas.host import HostCheck, host_queue
+from schemas.host import HostsOrder, host_queue
 from schemas.slice import Summary
 from schemas.start import Tuning
 from schemas.upkeep import (
@@ -44,8 +44,8 @@ class JanitorWorkflow:
 
     @workflow.run
     async def run(self, order: UpkeepOrder) -> UpkeepSummary:
-        check = HostCheck(host="", outage_s=order.tuning.outage_s)
-        hosts = await workflow.execute_activity_method(HostActivities.hosts, check, **_options(order.tuning))
+        wanted = HostsOrder(outage_s=order.tuning.outage_s)
+        hosts = await workflow.execute_activity_method(HostActivities.hosts, wanted, **_options(order.tuning))
         looks = await asyncio.gather(*(_look(host, order) for host in hosts.there))
         seen = InspectOrder(
             order=order,

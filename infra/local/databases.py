@@ -5,7 +5,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-DAY_S = 86_400
+from schemas.host import Capacity, HostRecord
 
 
 def damage(file: Path) -> str:
@@ -55,21 +55,21 @@ def open_episodes(file: Path) -> int:
     return int(number)
 
 
-def hosts(file: Path, task_queue: str) -> list[dict[str, object]]:
-    """Hosts of sandboxes that gave a sign of life within the last day, and how long ago, in seconds."""
+def hosts(file: Path, task_queue: str) -> tuple[HostRecord, ...]:
+    """Hosts of sandboxes that were heard of lately, by name; none without a database that can be read."""
     try:
         with closing(_reading(file)) as database:
             rows = database.execute(
-                "SELECT host, slots, free, beat_s FROM host WHERE task_queue = ? AND beat_s > ? ORDER BY host",
-                (task_queue, time.time() - DAY_S),
+                "SELECT host, slots, free, beat_s FROM host WHERE task_queue = ? ORDER BY host", (task_queue,)
             ).fetchall()
     except sqlite3.Error:
-        return []
+        return ()
     now_s = time.time()
-    return [
-        {"host": host, "slots": slots, "free": free, "silent_s": round(max(0.0, now_s - beat_s), 1)}
+    known = (
+        HostRecord(host=host, capacity=Capacity(slots=slots, free=free), silent_s=max(0.0, now_s - beat_s))
         for host, slots, free, beat_s in rows
-    ]
+    )
+    return tuple(one for one in known if not one.forgotten)
 
 
 def namespaces(file: Path) -> dict[str, int]:

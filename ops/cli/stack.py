@@ -110,7 +110,10 @@ def status(home: Path | None, out: Output) -> int:
     paths = StackPaths(settings.home)
     left = open_episodes(paths.home / "records.db")
     sandboxes = counts(settings.sandboxes)
-    known = hosts(paths.home / "records.db", settings.task_queue)
+    known = [
+        {"host": one.host, **one.capacity.model_dump(), "silent_s": round(one.silent_s, 1)}
+        for one in hosts(paths.home / "records.db", settings.task_queue)
+    ]
     state = read_state(paths.state)
     running = state is not None and state.running
     pinned = running and paths.pinned.exists()

@@ -87,7 +87,7 @@ async def test_an_episode_outlives_the_host_that_it_was_on(
     spec = await hurried.plan(moved_task(), PolicySpec(target="reference"), 0)
     await hurried.submit([spec])
     await until(_command_runs)
-    assert [one["free"] for one in hosts(settings.home / "records.db", settings.task_queue)] == [0, 0]
+    assert [one.capacity.free for one in hosts(settings.home / "records.db", settings.task_queue)] == [0, 0]
     for process in second:
         process.kill()
         await asyncio.to_thread(process.wait)
