@@ -206,7 +206,12 @@ class Ground:
 
     async def _handle(self, episode_id: str) -> WorkflowHandle[EpisodeWorkflow, Summary]:
         if await self.records.spec(episode_id) is None:
-            raise BadInput(
-                "there is no such episode", field=episode_id, fix="`tiltyard episodes list` names those there are"
-            )
+            raise no_such_episode(episode_id)
         return self.client.get_workflow_handle_for(EpisodeWorkflow.run, workflow_id(episode_id))
+
+
+def no_such_episode(episode_id: str) -> BadInput:
+    """What whoever names an episode is told that was never planned here."""
+    return BadInput(
+        "there is no such episode", field=episode_id, fix="`tiltyard episodes list` names those there are"
+    )

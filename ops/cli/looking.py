@@ -15,9 +15,8 @@ from ops.cli.results import end_of, rules, show_result
 from ops.cli.watching import phase_of, status_line
 from schemas.episode import EpisodeResult, EpisodeSpec
 from schemas.status import EpisodeStatus
-from tiltyard.errors import BadInput
 from workers.bootstrap.ground import open_ground, open_records
-from workers.ground import Ground
+from workers.ground import Ground, no_such_episode
 from workers.settings import Settings
 
 ASKED = 50
@@ -56,13 +55,7 @@ async def show_list(home: Path | None, limit: int, out: Output) -> None:
 async def show_one(home: Path | None, episode_id: str, out: Output) -> None:
     """Print an episode's result, else its status. Raises ``BadInput`` when there is no such episode."""
     settings = Settings.from_environment(home)
-    with open_records(settings) as records:
-        spec = await records.spec(episode_id) if records else None
-        result = await records.result(episode_id) if records else None
-    if spec is None:
-        raise BadInput(
-            "there is no such episode", field=episode_id, fix="`tiltyard episodes list` names those there are"
-        )
+    spec, result = await recorded(settings, episode_id)
     if result is not None:
         out.value(result)
         show_result(out, result)
@@ -73,6 +66,16 @@ async def show_one(home: Path | None, episode_id: str, out: Output) -> None:
     watch = command_line("episodes", "watch", episode_id)
     text = status_line(status) if status else f"{episode_id}: open, and no stack is running; to go on:\n{watch}"
     out.show(text, fold=False)
+
+
+async def recorded(settings: Settings, episode_id: str) -> tuple[EpisodeSpec, EpisodeResult | None]:
+    """An episode, and its result where it has ended. Raises ``BadInput`` when there is no such episode."""
+    with open_records(settings) as records:
+        spec = await records.spec(episode_id) if records else None
+        result = await records.result(episode_id) if records else None
+    if spec is None:
+        raise no_such_episode(episode_id)
+    return spec, result
 
 
 def listed(spec: EpisodeSpec, result: EpisodeResult | None, status: EpisodeStatus | None) -> dict[str, Any]:
