@@ -109,7 +109,10 @@ class Sandboxes(Protocol):
 
     async def connect(self, sandbox: SandboxRef, access: WorldAccess) -> None:
         """From now on what programs in it ask of the world that it exposes belongs to this lease. Nobody in it
-        reaches a world before. Again: nothing happens."""
+        reaches a world before. Again: nothing happens.
+
+        Raises ``SandboxUnreachable``, and ``SandboxLost`` for one that is lost or gone.
+        """
         ...
 
     async def call(self, sandbox: SandboxRef, request: SandboxRequest) -> SandboxReply:
@@ -155,7 +158,10 @@ class Sandboxes(Protocol):
         ...
 
     async def capacity(self) -> Capacity:
-        """How many fit at once, and for how many there is room: a slot is held from provision to release."""
+        """How many fit at once, and for how many there is room: a slot is held from provision to release.
+
+        Raises ``SandboxUnreachable``.
+        """
         ...
 
 
@@ -220,11 +226,13 @@ class Records(Protocol):
         ...
 
     async def beat(self, beat: HostBeat) -> None:
-        """Note that a host is there, and its capacity; the last one counts."""
+        """Note that a host is there, and its capacity; the last one counts. Raises ``EnvironmentFailed`` when that
+        cannot be written."""
         ...
 
     async def hosts(self, task_queue: str) -> tuple[HostRecord, ...]:
-        """What was last heard of each host that ever served this task queue, by name."""
+        """What was last heard of each host that ever served this task queue, by name; of a ``forgotten`` one too.
+        Raises ``EnvironmentFailed`` when it cannot be read."""
         ...
 
 
@@ -313,7 +321,10 @@ class Chains(Protocol):
         ...
 
     async def holding(self, owner: Owner) -> SandboxHolding | None:
-        """What the episode says of its sandbox, also one that has ended; ``None`` where it does not answer."""
+        """What the episode says of its sandbox, also one that has ended. ``None`` where it is gone and where it does
+        not answer, which cannot be told apart: so it does not mean that there is no sandbox."""
         ...
 
-    async def terminate(self, owner: Owner, reason: str) -> None: ...
+    async def terminate(self, owner: Owner, reason: str) -> None:
+        """End it without its consent; one that is gone is no error. Raises as ``describe`` does."""
+        ...
