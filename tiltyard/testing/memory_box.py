@@ -18,17 +18,17 @@ from schemas.operation import (
     SandboxRequest,
     WriteRequest,
     WriteResult,
-    request_digest,
 )
 from schemas.sandbox import SandboxOrder, SandboxRef, WorldAccess
 from schemas.sandbox_facts import SandboxDrain, SandboxFacts
-from schemas.told import CommandRecord, MarkedRead, OutputRecord, ProcessRecord
+from schemas.told import MarkedRead
 from tiltyard.errors import BadInput, SandboxLost
 from tiltyard.testing.gated_world import Gate
 from tiltyard.testing.little_shell import Forks, Item, Outputs, Program, Shell, parse
 from tiltyard.testing.memory_files import FileRefused, MemoryFiles
+from tiltyard.testing.memory_operations import Operation, RanProgram, command_record, fail, process_record
 
-__all__ = ["HELD", "SEES", "MemoryBox", "Operation"]
+__all__ = ["HELD", "SEES", "MemoryBox"]
 
 SHELL = ("/bin/sh", "-c")
 
@@ -37,36 +37,6 @@ HELD: tuple[Literal["disk", "files", "network", "output"], ...] = ("disk", "file
 
 SEES: tuple[Literal["every_exec", "marked_reads"], ...] = ("every_exec", "marked_reads")
 """What it tells of one."""
-
-
-@dataclass
-class Operation:
-    """A request that was accepted, and its outcome as soon as there is one."""
-
-    request: SandboxRequest
-    outcome: "asyncio.Future[SandboxReply]"
-    signal: str = ""
-    in_flight: bool = False
-    started_s: float = 0
-    ended_s: float | None = None
-
-    @property
-    def digest(self) -> str:
-        return request_digest(self.request)
-
-
-@dataclass
-class _Running:
-    """A program that was started. ``alive`` until it ends; ``left`` if it outlived the seal."""
-
-    pid: int
-    parent: int
-    argv: tuple[str, ...]
-    op_id: str
-    started_s: float
-    ended_s: float | None = None
-    alive: bool = True
-    left: bool = False
 
 
 @dataclass
@@ -89,7 +59,7 @@ class MemoryBox:
         self._began = asyncio.get_running_loop().time()
         self.environment = {"PATH": "/usr/bin:/bin", "HOME": "/work", "LANG": "C.UTF-8", **self.order.environment}
         self._tasks: dict[asyncio.Task[Any], str] = {}
-        self._ran: list[_Running] = []
+        self._ran: list[RanProgram] = []
 
     def accept(self, request: SandboxRequest) -> Operation:
         """Start what was asked for, once. Raises ``BadInput`` for a command that the fake does not know."""
@@ -133,7 +103,7 @@ class MemoryBox:
             if not operation.signal:
                 raise
         except BaseException as error:
-            _fail(operation, error)
+            fail(operation, error)
             return
         result = ExecResult(
             exit_code=None if operation.signal else status,
@@ -232,7 +202,7 @@ class MemoryBox:
         self.state, self.loss = "lost", loss
         self._kill(self.tasks())
         for operation in self.operations.values():
-            _fail(operation, loss(f"{self.ref.name}/{self.ref.incarnation} is gone"))
+            fail(operation, loss(f"{self.ref.name}/{self.ref.incarnation} is gone"))
 
     def facts(self) -> SandboxFacts:
         if self.drained is None:
@@ -242,8 +212,8 @@ class MemoryBox:
             incarnation=self.ref.incarnation,
             enforced=HELD,
             environment=self.environment,
-            commands=tuple(_record(operation) for operation in self.operations.values()),
-            processes=tuple(_process(running) for running in self._ran),
+            commands=tuple(command_record(operation) for operation in self.operations.values()),
+            processes=tuple(process_record(running) for running in self._ran),
             watched="every_exec",
             marked_reads=self._marked_reads(),
             drain=self.drained,
@@ -254,7 +224,7 @@ class MemoryBox:
         return SandboxFacts(
             driver=self.ref.driver,
             incarnation=self.ref.incarnation,
-            commands=tuple(_record(operation) for operation in self.operations.values()),
+            commands=tuple(command_record(operation) for operation in self.operations.values()),
             marked_reads=self._marked_reads(),
             from_journal=True,
             drain=self.drained or SandboxDrain(),
@@ -274,7 +244,7 @@ class MemoryBox:
 
     @contextmanager
     def program(self, argv: tuple[str, ...], op_id: str, parent: int) -> Iterator[int]:
-        running = _Running(len(self._ran) + 2, parent, argv, op_id, self.now_s)
+        running = RanProgram(len(self._ran) + 2, parent, argv, op_id, self.now_s)
         self._ran.append(running)
         try:
             yield running.pid
@@ -296,46 +266,3 @@ class _Place(Forks):
 
     def background(self, work: Coroutine[Any, Any, object]) -> None:
         self._box._start(self._op_id, work)
-
-
-def _fail(operation: Operation, error: BaseException) -> None:
-    if not operation.outcome.done():
-        operation.outcome.set_exception(error)
-        operation.outcome.exception()  # nobody may be waiting: then it is not an error that was forgotten
-
-
-def _record(operation: Operation) -> CommandRecord:
-    request, outcome = operation.request, operation.outcome
-    done = outcome.done() and not operation.in_flight and outcome.exception() is None
-    result = operation.outcome.result().exec if done else None
-    return CommandRecord(
-        op_id=request.op_id,
-        do=request.do,
-        argv=request.argv if isinstance(request, ExecRequest) else (),
-        path="" if isinstance(request, ExecRequest) else request.path,
-        request_digest=operation.digest,
-        started=True,
-        ended=done,
-        exit_code=result.exit_code if result else None,
-        signal=result.signal if result else "",
-        started_s=operation.started_s,
-        ended_s=operation.ended_s,
-        stdout=_output_record(result.stdout) if result else None,
-        stderr=_output_record(result.stderr) if result else None,
-    )
-
-
-def _output_record(output: Output) -> OutputRecord:
-    return OutputRecord(digest=output.digest, total_bytes=output.total_bytes)
-
-
-def _process(running: _Running) -> ProcessRecord:
-    return ProcessRecord(
-        pid=running.pid,
-        parent=running.parent,
-        argv=running.argv,
-        op_id=running.op_id,
-        left=running.left,
-        started_s=running.started_s,
-        ended_s=running.ended_s,
-    )
