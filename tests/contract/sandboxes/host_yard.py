@@ -1,6 +1,7 @@
 """A sandbox host over the driver without processes, which may be killed and started again."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -64,3 +65,29 @@ async def waits(host: SandboxHost, asked: SandboxOrder) -> "asyncio.Task[Sandbox
         await asyncio.sleep(0)
     assert not task.done()
     return task
+
+
+async def sealed(host: SandboxHost) -> SandboxRef:
+    ref = await host.provision(order())
+    await host.seal(ref)
+    return ref
+
+
+class Slow:
+    """Ends and sweeps of a driver that wait until the test has done something else meanwhile."""
+
+    def __init__(self, launcher: MemoryLauncher) -> None:
+        self._begun, self._enough = threading.Event(), threading.Event()
+        self.alone = False
+        launcher.while_ending = self._wait
+
+    def _wait(self) -> None:
+        self._begun.set()
+        self.alone = not self._enough.wait(10)
+        assert not self.alone, "nothing else is done while a sandbox is ended"
+
+    async def begun(self) -> None:
+        assert await asyncio.to_thread(self._begun.wait, 10)
+
+    def enough(self) -> None:
+        self._enough.set()
