@@ -1,114 +1,20 @@
-"""The forwarder in this process: requests are numbered, sent one by one, and again until they are answered."""
+"""The forwarder in this process: requests are numbered, sent one by one, and answered to whoever asked."""
 
-import json
 import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import timedelta
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from infra.sandboxes.supervisor.callers import caller_of
-from infra.sandboxes.supervisor.dealings import Dealings
 from infra.sandboxes.supervisor.files import Agent
 from infra.sandboxes.supervisor.forwarder import Caller, Forwarder
 from infra.sandboxes.supervisor.limits import MAX_CALLERS, MAX_CALLS, MAX_HTTP_BODY_BYTES
-from infra.sandboxes.supervisor.loop import Loop
-from schemas.sandbox import WorldAccess
-from tiltyard.episode.delivery import Reconciler
-from tiltyard.sandbox.service import Asked, WorldService
-from tiltyard.testing.engine_bench import lease_request
-from tiltyard.testing.local_world import LocalWorld
-from tiltyard.testing.memory_worlds import MemoryWorlds
-from tiltyard.testing.tally_world import TALLY
-from tiltyard.worlds.engine import Engine
-
-OP = "ep/1/2/0"
-
-OK = {"status": 200, "took_s": 0.0, "now_s": 3, "elsewhere_s": 0}
-
-
-def post(tool: str = "add", body: bytes = b"{}", more: str = "") -> bytes:
-    head = f"POST /{tool} HTTP/1.1\r\nHost: tally.world\r\nContent-Length: {len(body)}\r\n{more}\r\n"
-    return head.encode() + body
-
-
-@dataclass
-class Sent:
-    """A frame that the host was sent."""
-
-    id: int
-    op_id: str
-    number: int
-    path: str
-    body: bytes
-
-
-@dataclass
-class Den:
-    """A forwarder with stand-ins for what it knows of the sandbox; ``sent`` are the frames for the host."""
-
-    sent: list[Sent] = field(default_factory=list)
-    written: list[tuple[str, Any]] = field(default_factory=list)
-    gone: bool = False
-    kind: type[Forwarder] = Forwarder
-    now_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.loop, self.dealings = Loop(), Dealings()
-        self.operations = SimpleNamespace(
-            sealed=False,
-            refused=0,
-            known={OP: SimpleNamespace(op_id=OP, do="exec", ended=True)},
-            sandbox=SimpleNamespace(
-                loop=self.loop,
-                dealings=self.dealings,
-                agent=Agent(None, None),
-                journal=SimpleNamespace(write=lambda did, **fields: self.written.append((did, fields))),
-                programs=SimpleNamespace(operation_of=lambda process: ""),  # the callers are this process itself
-            ),
-        )
-        known: Any = self.operations  # stand-ins
-        self.forwarder = self.kind(known, self._ask, 0, lambda: self.now_s)
-
-    def _ask(self, body: bytes, tail: bytes) -> None:
-        if self.gone:
-            return
-        sent = sent_of(body, tail)
-        assert not sent.number or self.written, "its number is written down first"
-        self.sent.append(sent)
-
-    def until(self, holds: Callable[[], object]) -> None:
-        while not holds():
-            self.loop.after(0, lambda: None)
-            self.loop.turn()
-
-    def call(self, data: bytes) -> socket.socket:
-        caller = socket.create_connection(self.forwarder.address)
-        caller.sendall(data)
-        caller.setblocking(False)
-        return caller
-
-    def answer(self, sent: Sent, body: bytes = b"{}", **said: Any) -> None:
-        self.forwarder.answered({"id": sent.id, "ok": {**OK, **said}}, body)
-
-    def heard(self, caller: socket.socket, ends: bytes) -> bytes:
-        """What the caller reads, until it ends so."""
-        data = bytearray()
-
-        def read() -> bool:
-            with suppress(BlockingIOError):
-                data.extend(caller.recv(2**20))
-            return data.endswith(ends)
-
-        self.until(read)
-        return bytes(data)
+from tests.unit.sandboxes.forwarder_den import OP, Den, Sent, post
 
 
 @pytest.fixture
@@ -137,83 +43,6 @@ def test_a_look_at_the_tools_has_no_number(den: Den) -> None:
     den.answer(den.sent[0])
     den.until(lambda: len(den.sent) == 2)
     assert [one.number for one in den.sent] == [0, 1]
-    caller.close()
-
-
-def test_what_was_not_answered_is_sent_again_under_its_number(den: Den) -> None:
-    caller = den.call(post())
-    den.until(lambda: den.sent)
-    den.forwarder.send()  # a new host has come
-    first, second = den.sent
-    assert first == second
-    den.answer(second, b"1")
-    den.answer(first, b"2")  # that of the old host comes late
-    assert den.heard(caller, b"\r\n\r\n1")
-    assert den.dealings.clock == {"now_s": 3, "elsewhere_s": 0}
-    caller.close()
-
-
-class NumbersAnew(Forwarder):
-    """A sabotage: what is sent again has a new number."""
-
-    def send(self) -> None:
-        if self._sent is not None:
-            said = json.loads(self._sent[0])
-            said["number"] = self._numbers[OP] = self._numbers[OP] + 1
-            self._sent = json.dumps(said).encode(), self._sent[1]
-        super().send()
-
-
-async def effects_of_a_lost_reply(kind: type[Forwarder]) -> tuple[int, str]:
-    """(how often a call took effect whose first reply was lost with its host, what its program was answered)."""
-    den = Den(kind=kind)
-    engine = Engine({"tally": TALLY}, MemoryWorlds())
-    lease = engine.lease(lease_request(inside_tools=("add",)))
-    engine.admit(lease.namespace, lease.generation, 1)
-    service = WorldService(LocalWorld(engine), Reconciler(LocalWorld(engine), timedelta(seconds=1)))
-    access = WorldAccess(world="tally", namespace=lease.namespace, generation=lease.generation)
-
-    async def told(sent: Sent) -> bytes:
-        asked = Asked("tally.world", "POST", sent.path, sent.body, f"{sent.op_id}/http/{sent.number}")
-        return (await service.answer(access, 1, {"tally": ("add",)}, asked)).body
-
-    caller = den.call(post("add", b'{"name":"apples"}'))
-    den.until(lambda: den.sent)
-    await told(den.sent[0])
-    den.forwarder.send()
-    den.answer(den.sent[1], await told(den.sent[1]))
-    heard = den.heard(caller, b"}")
-    caller.close()
-    den.forwarder.close()
-    engine.seal(lease.namespace, lease.generation)
-    facts = engine.facts(lease.namespace, lease.generation)
-    effects = sum(bool(one.reply and one.reply.committed) for one in facts.deliveries)
-    return effects, heard.partition(b"\r\n\r\n")[2].decode()
-
-
-def sent_of(body: bytes, tail: bytes) -> Sent:
-    said = json.loads(body)
-    return Sent(said["id"], said["op_id"], said["number"], said["path"], tail)
-
-
-async def test_a_lost_reply_is_no_second_effect() -> None:
-    effects, heard = await effects_of_a_lost_reply(Forwarder)
-    assert (effects, json.loads(heard)["amounts"]) == (1, [1])
-
-
-async def test_without_the_number_the_second_effect_is_there() -> None:
-    effects, heard = await effects_of_a_lost_reply(NumbersAnew)
-    assert (effects, json.loads(heard)["amounts"]) == (2, [1, 1])
-
-
-def test_a_call_that_comes_while_no_host_is_there_waits_for_the_next_one(den: Den) -> None:
-    den.gone = True
-    caller = den.call(post())
-    den.until(lambda: den.written)
-    assert den.sent == []
-    den.gone = False
-    den.forwarder.send()
-    assert [one.number for one in den.sent] == [1]
     caller.close()
 
 
