@@ -8,7 +8,7 @@ from typing import Protocol
 from temporalio import activity
 
 from activities.attempt import attempt, kept
-from schemas.host import SANDBOXES, HostCheck, HostRecord, Hosts, HostsOrder, Room, RoomOrder
+from schemas.host import SANDBOXES, HostCheck, HostRecord, Hosts, HostsOrder, Permit, PermitOrder
 from schemas.sandbox import SandboxRecord, SandboxRef
 from schemas.upkeep import Discard, Discarded, Hosted, HostLook, UpkeepOrder
 from tiltyard.episode.delivery import Reconciler
@@ -17,19 +17,19 @@ from tiltyard.ports import Chains, ChainState, Records, Sandboxes
 
 
 class Permits(Protocol):
-    """Room on this host for sandboxes that are on their way."""
+    """Permits for sandboxes that are on their way to this host: each stands for room there."""
 
     @property
     def idle(self) -> bool:
         """Whether it has room on offer that nobody has come for, so that nobody else waits for it."""
         ...
 
-    async def promise(self, name: str) -> bool:
-        """Keep room for a sandbox, if there is any. Raises ``SandboxUnreachable``."""
+    async def grant(self, name: str) -> bool:
+        """Grant a sandbox its permit, if there is room for it. Raises ``SandboxUnreachable``."""
         ...
 
-    def keep(self, name: str) -> None:
-        """The sandbox is there, or will not be: the room is not on promise any more."""
+    def redeem(self, name: str) -> None:
+        """The sandbox is there, or will not be: its permit stands for no room any more."""
         ...
 
 
@@ -57,18 +57,18 @@ class HostActivities:
         self._place = (cluster, temporal_namespace)
 
     @activity.defn
-    async def find_room(self, order: RoomOrder) -> Room:
+    async def find_permit(self, order: PermitOrder) -> Permit:
         """This host, which has room. One that has lost it since passes the order on, by being tried again."""
         async with attempt():
             if order.now and not self._permits.idle:
-                return Room()
-            if not await self._permits.promise(order.name):
+                return Permit()
+            if not await self._permits.grant(order.name):
                 if order.now:
-                    return Room()
+                    return Permit()
                 raise EnvironmentFailed(f"the host {self._host} has no room any more")
             known = await self._records.hosts(activity.info().task_queue.removesuffix(f"/{SANDBOXES}"))
             others = [one for one in known if one.host != self._host and not one.forgotten]
-            return Room(host=self._host, alone=not others)
+            return Permit(host=self._host, alone=not others)
 
     @activity.defn
     async def is_lost(self, check: HostCheck) -> bool:
@@ -126,7 +126,7 @@ class HostActivities:
         if holding is None or holding.changing:
             return False
         place = holding.place
-        return place.state == "given_up" or (place.sandbox, place.room.host) != (one.ref, self._host)
+        return place.state == "given_up" or (place.sandbox, place.permit.host) != (one.ref, self._host)
 
     @activity.defn
     async def discard(self, order: Discard) -> Discarded:

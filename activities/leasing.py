@@ -36,7 +36,7 @@ class LeaseActivities:
             try:
                 return await self._sandboxing.provision(order, activity.info().workflow_id or "")
             finally:
-                self._permits.keep(order.spec.episode_id)
+                self._permits.redeem(order.spec.episode_id)
 
     @activity.defn
     async def give_up(self, request: GiveUpRequest) -> GivenUp:

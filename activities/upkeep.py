@@ -8,7 +8,7 @@ from temporalio import activity
 
 from activities.attempt import attempt, kept
 from schemas.episode import End, EpisodeSpec, workflow_id
-from schemas.host import Room
+from schemas.host import Permit
 from schemas.sandbox import SandboxRecord
 from schemas.slice import Ending, LeaseRef
 from schemas.start import SandboxPlace
@@ -131,7 +131,7 @@ class UpkeepActivities:
         place = told.place if told is not None else SandboxPlace()
         has = (one for one in unowned if _is_episodes_own(one.record) and one.record.episode_id == spec.episode_id)
         if (last := max(has, key=lambda one: one.record.ref.incarnation, default=None)) is not None:
-            there = {"sandbox": last.record.ref, "room": Room(host=last.host), "state": "there"}
+            there = {"sandbox": last.record.ref, "permit": Permit(host=last.host), "state": "there"}
             place = place.model_copy(update=there)
         return Abandoned(spec=spec, lease=ref, ending=ending, tuning=order.tuning, never_ran=never_ran, place=place)
 

@@ -55,15 +55,16 @@ class HostsOrder(Model):
     outage_s: float
 
 
-class RoomOrder(Model):
+class PermitOrder(Model):
     """Find a host with room for a sandbox of this name. ``now``: or none, where others wait for room."""
 
     name: str
     now: bool = False
 
 
-class Room(Model):
-    """A host that keeps room for a moment; none: nobody does now. ``alone``: no other host was there lately."""
+class Permit(Model):
+    """A permit to make a sandbox on ``host``, which keeps room for it for a moment; none: nobody does now.
+    ``alone``: no other host was there lately."""
 
     host: str = ""
     alone: bool = False

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from schemas.base import Model
 from schemas.episode import EpisodeSpec
-from schemas.host import Room
+from schemas.host import Permit
 from schemas.sandbox import SandboxRef
 from schemas.slice import LeaseRef, Restored
 
@@ -61,15 +61,15 @@ class Provisioned(Model):
 class SandboxPlace(Model):
     """Where the sandbox of an episode is, as its workflow knows it.
 
-    ``room`` is where it is, or was; without a host: that is lost too. ``state``: ``none`` before the first one,
-    ``there``, ``given_up`` while the episode waits, or ``lost`` before that has been dealt with. ``losses`` counts
-    those that were lost. ``may_give_up``: nothing that was done in it is known to it alone, and the task lets it go
-    while the episode waits. ``restored`` is what the policy is to be told of it. ``earlier`` names what those that
-    were given up have said.
+    ``permit`` names the host that has it, or had; without one: that is lost too. ``state``: ``none`` before the
+    first one, ``there``, ``given_up`` while the episode waits, or ``lost`` before that has been dealt with.
+    ``losses`` counts those that were lost. ``may_give_up``: nothing that was done in it is known to it alone, and
+    the task lets it go while the episode waits. ``restored`` is what the policy is to be told of it. ``earlier``
+    names what those that were given up have said.
     """
 
     sandbox: SandboxRef | None = None
-    room: Room = Room()
+    permit: Permit = Permit()
     state: Literal["none", "there", "given_up", "lost"] = "none"
     losses: int = 0
     may_give_up: bool = False

@@ -321,8 +321,8 @@ class Chains(Protocol):
         ...
 
     async def holding(self, owner: Owner) -> SandboxHolding | None:
-        """What the episode says of its sandbox, also one that has ended. ``None`` where it is gone and where it does
-        not answer, which cannot be told apart: so it does not mean that there is no sandbox."""
+        """What the episode says of its sandbox, also one that has ended. ``None`` where it is gone and where it
+        does not answer, which cannot be told apart: so it does not mean that there is no sandbox."""
         ...
 
     async def terminate(self, owner: Owner, reason: str) -> None:

@@ -51,7 +51,7 @@ MAX_HEARTBEAT_THROTTLE = timedelta(seconds=1)
 """Heartbeats carry cancellations: the SDK must not hold them back for long."""
 
 
-ORDERS = frozenset({"find_room"})
+ORDERS = frozenset({"find_permit"})
 """What is taken up only where there is room for a sandbox."""
 
 HOST_STEPS = frozenset({"provision", "run_slice", "give_up", "release", "close", "look", "discard"})
@@ -123,7 +123,7 @@ def activities_of(
     return [
         *(turns.run_slice, leases.lease, leases.provision, leases.give_up, leases.release),
         *(closing.close, closing.grade, upkeep.inspect),
-        *(hosting.find_room, hosting.is_lost, hosting.hosts, hosting.look, hosting.discard),
+        *(hosting.find_permit, hosting.is_lost, hosting.hosts, hosting.look, hosting.discard),
     ]
 
 

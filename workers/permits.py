@@ -20,14 +20,14 @@ from tiltyard.errors import EnvironmentFailed
 PAUSE_S = 0.1
 """Between two looks at a host that is full, or away."""
 
-PROMISED_S = 60.0
-"""How long room is kept for an episode that was told of it and does not come."""
+GRANTED_S = 60.0
+"""How long a permit is good for that was granted to an episode and is not used."""
 
 
 class SandboxPermits(CustomSlotSupplier):
-    """Offers room that the host has and that nobody was promised. Implements ``activities.hosting.Permits``.
+    """Offers room that the host has and for which no permit was granted. Implements ``activities.hosting.Permits``.
 
-    The permit itself is the host's: held from provision to release, whatever becomes of workers and polls. Here is
+    The slot itself is the host's: held from provision to release, whatever becomes of workers and polls. Here is
     only counted who is on the way to one, so nothing is lost with this process. ``clock`` is in seconds.
     """
 
@@ -36,28 +36,28 @@ class SandboxPermits(CustomSlotSupplier):
     ) -> None:
         self._capacity, self._clock = capacity, clock
         self._offered = 0
-        self._promised: dict[str, float] = {}
+        self._granted: dict[str, float] = {}
         self._asking = asyncio.Lock()
 
     @property
     def idle(self) -> bool:
         return self._offered > 0
 
-    async def promise(self, name: str) -> bool:
-        """Keep room for this sandbox, if there is any that was not promised before. Again: the same room."""
-        if name not in self._promises() and (await self._capacity()).free <= len(self._promises()):
+    async def grant(self, name: str) -> bool:
+        """Keep room for this sandbox, if there is any for which no other has a permit. Again: the same permit."""
+        if name not in self._on_the_way() and (await self._capacity()).free <= len(self._on_the_way()):
             return False
-        self._promised[name] = self._clock() + PROMISED_S
+        self._granted[name] = self._clock() + GRANTED_S
         return True
 
-    def keep(self, name: str) -> None:
-        """It has its permit now, or needs none."""
-        self._promised.pop(name, None)
+    def redeem(self, name: str) -> None:
+        """It has its slot now, or needs none."""
+        self._granted.pop(name, None)
 
-    def _promises(self) -> dict[str, float]:
+    def _on_the_way(self) -> dict[str, float]:
         now = self._clock()
-        self._promised = {name: until for name, until in self._promised.items() if until > now}
-        return self._promised
+        self._granted = {name: until for name, until in self._granted.items() if until > now}
+        return self._granted
 
     async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:
         async with self._asking:
@@ -69,7 +69,7 @@ class SandboxPermits(CustomSlotSupplier):
 
     async def _has_room(self) -> bool:
         try:
-            return (await self._capacity()).free > self._offered + len(self._promises())
+            return (await self._capacity()).free > self._offered + len(self._on_the_way())
         except EnvironmentFailed:
             return False
 

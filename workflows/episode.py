@@ -155,7 +155,7 @@ class EpisodeWorkflow:
         if self._sandbox.place.state == "there":
             try:
                 begin = partial(self._begin_slice, request)
-                report = await on_host(self._sandbox.place.room, tuning, options, begin)
+                report = await on_host(self._sandbox.place.permit, tuning, options, begin)
             except HostLost:
                 self._sandbox.lose()
         if self._sandbox.place.state == "lost":
@@ -183,7 +183,7 @@ class EpisodeWorkflow:
             waited=self._waited,
             sandbox=place.sandbox,
             losses=place.losses,
-            host=place.room.host,
+            host=place.permit.host,
             restored=place.restored,
         )
 

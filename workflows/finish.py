@@ -88,7 +88,7 @@ def _close_request(
 
 def _host_of(place: SandboxPlace) -> str:
     """The host that has the sandbox; nothing where there is none any more."""
-    return "" if place.state == "given_up" else place.room.host
+    return "" if place.state == "given_up" else place.permit.host
 
 
 async def _near(
@@ -97,7 +97,7 @@ async def _near(
     """Do it where the sandbox is. Without one, and where its host is lost, any worker does it."""
     if request.host:
         with suppress(HostLost):
-            return await step_on_host(place.room, tuning, step, request)
+            return await step_on_host(place.permit, tuning, step, request)
         request = request.model_copy(update={"host": ""})
     return await workflow.execute_activity_method(step, request, **step_options(tuning))
 

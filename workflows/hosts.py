@@ -9,7 +9,7 @@ from temporalio.workflow import ActivityConfig, ActivityHandle
 
 from activities.attempt import ELSEWHERE
 from activities.hosting import HostActivities
-from schemas.host import HostCheck, Room, host_queue
+from schemas.host import HostCheck, Permit, host_queue
 from schemas.start import Tuning
 from workflows.options import on_queue, step_options
 
@@ -22,7 +22,10 @@ class HostLost(Exception):
 
 
 async def on_host(
-    room: Room, tuning: Tuning, options: ActivityConfig, begin: Callable[[ActivityConfig], ActivityHandle[ResultT]]
+    permit: Permit,
+    tuning: Tuning,
+    options: ActivityConfig,
+    begin: Callable[[ActivityConfig], ActivityHandle[ResultT]],
 ) -> ResultT:
     """What the activity gives that ``begin`` schedules with the options, on the queue of the host.
 
@@ -32,29 +35,29 @@ async def on_host(
     That it is not taken up in time is only a reason to look: a host that is there is given it again. Raises
     ``HostLost``, and ``ActivityError`` with what the activity raises.
     """
-    if room.alone:
+    if permit.alone:
         try:
             return await begin(options)
         except ActivityError as error:
             if not _was_passed_on(error):
                 raise
-    placed = on_queue(options, host_queue(workflow.info().task_queue, room.host), tuning.start_s)
+    placed = on_queue(options, host_queue(workflow.info().task_queue, permit.host), tuning.start_s)
     while True:
         try:
             return await begin(placed)
         except ActivityError as error:
             if not was_not_taken_up(error):
                 raise
-        if await _is_lost(room.host, tuning):
-            raise HostLost(f"the host {room.host} is lost")
+        if await _is_lost(permit.host, tuning):
+            raise HostLost(f"the host {permit.host} is lost")
 
 
 async def step_on_host(
-    room: Room, tuning: Tuning, step: Callable[[Any, ParamT], Awaitable[ResultT]], request: ParamT
+    permit: Permit, tuning: Tuning, step: Callable[[Any, ParamT], Awaitable[ResultT]], request: ParamT
 ) -> ResultT:
     """A step around the turns, on the host. Raises as ``on_host`` does."""
     return await on_host(
-        room,
+        permit,
         tuning,
         step_options(tuning),
         lambda placed: workflow.start_activity_method(step, request, **placed),

@@ -7,7 +7,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from activities.hosting import HostActivities
 from activities.leasing import LeaseActivities
-from schemas.host import Room, RoomOrder, sandboxes_queue
+from schemas.host import Permit, PermitOrder, sandboxes_queue
 from schemas.slice import GiveUpRequest, LeaseRef, ReleaseRequest, Restored, SliceReport
 from schemas.start import EpisodeStart, Provisioned, ProvisionOrder, SandboxPlace
 from workflows.hosts import HostLost, step_on_host
@@ -16,7 +16,7 @@ from workflows.options import on_queue, step_options
 MAX_LOSSES = 10
 """Sandboxes of one episode that may be lost and made anew: past it the host, not the episode, is what is tried."""
 
-NOWHERE = Room()
+NOWHERE = Permit()
 """No host is known."""
 
 
@@ -38,7 +38,7 @@ class EpisodeSandbox:
         It takes over the slot of the lost one, so it is ordered of the same host, if that is there.
         """
         self._now(losses=self.place.losses + 1)
-        made = await self._provision(lease.generation, self.place.room)
+        made = await self._provision(lease.generation, self.place.permit)
         restored = Restored(
             from_turn=made.from_turn,
             open_turn=lost.open_turn,
@@ -62,11 +62,11 @@ class EpisodeSandbox:
             run_id=workflow.info().run_id,
             slice_no=slice_no,
             earlier=self.place.earlier,
-            host=self.place.room.host,
+            host=self.place.permit.host,
         )
         self.changing = True
         try:
-            given_up = await step_on_host(self.place.room, self._tuning, LeaseActivities.give_up, request)
+            given_up = await step_on_host(self.place.permit, self._tuning, LeaseActivities.give_up, request)
             told = Restored(from_turn=given_up.from_turn, turns=given_up.turns, given_up=True)
             restored = self.place.restored or (told if given_up.turns else None)
             self._now(state="given_up", earlier=given_up.earlier, restored=restored)
@@ -80,7 +80,7 @@ class EpisodeSandbox:
 
     def lose(self) -> None:
         """It is lost with its host."""
-        self._now(state="lost", room=NOWHERE)
+        self._now(state="lost", permit=NOWHERE)
 
     def used(self, report: SliceReport, turns: int) -> None:
         """A slice has run in it. Where there were ``turns`` before, and there are more now, the policy has been
@@ -88,7 +88,7 @@ class EpisodeSandbox:
         restored = None if report.turns > turns else self.place.restored
         self._now(may_give_up=report.may_give_up, restored=restored)
 
-    async def _provision(self, generation: int = 0, where: Room = NOWHERE) -> Provisioned:
+    async def _provision(self, generation: int = 0, where: Permit = NOWHERE) -> Provisioned:
         """The next incarnation. One that is gone before we hear of it has run nothing: another comes after it."""
         self.changing = True
         try:
@@ -105,36 +105,36 @@ class EpisodeSandbox:
         finally:
             self.changing = False
 
-    async def _ordered(self, incarnation: int, generation: int, where: Room) -> Provisioned:
-        room = where if where.host else await self._find_room()
+    async def _ordered(self, incarnation: int, generation: int, where: Permit) -> Provisioned:
+        permit = where if where.host else await self._find_permit()
         order = ProvisionOrder(
             spec=self._spec,
             first_run_id=workflow.info().first_execution_run_id,
             incarnation=incarnation,
             generation=generation,
-            host=room.host,
+            host=permit.host,
         )
-        made = await step_on_host(room, self._tuning, LeaseActivities.provision, order)
-        self._now(sandbox=made.sandbox, room=room, state="there", may_give_up=made.may_give_up)
+        made = await step_on_host(permit, self._tuning, LeaseActivities.provision, order)
+        self._now(sandbox=made.sandbox, permit=permit, state="there", may_give_up=made.may_give_up)
         return made
 
-    async def _find_room(self) -> Room:
+    async def _find_permit(self) -> Permit:
         """A host that has room, however long that takes; mostly the worker at hand knows. That it is known before
         anything is made there is what lets a worker that is restarted find its own again."""
-        order = RoomOrder(name=self._spec.episode_id)
+        order = PermitOrder(name=self._spec.episode_id)
         at_hand = order.model_copy(update={"now": True})
         options = step_options(self._tuning)
-        room = await workflow.execute_activity_method(HostActivities.find_room, at_hand, **options)
-        if room.host:
-            return room
+        permit = await workflow.execute_activity_method(HostActivities.find_permit, at_hand, **options)
+        if permit.host:
+            return permit
         anywhere = on_queue(options, sandboxes_queue(workflow.info().task_queue))
-        return await workflow.execute_activity_method(HostActivities.find_room, order, **anywhere)
+        return await workflow.execute_activity_method(HostActivities.find_permit, order, **anywhere)
 
     async def _release(self) -> None:
         """What cannot be released now, the janitor finds: the episode goes on without it."""
-        release = ReleaseRequest(sandbox=self.place.sandbox, host=self.place.room.host)
+        release = ReleaseRequest(sandbox=self.place.sandbox, host=self.place.permit.host)
         with suppress(HostLost, ActivityError):
-            await step_on_host(self.place.room, self._tuning, LeaseActivities.release, release)
+            await step_on_host(self.place.permit, self._tuning, LeaseActivities.release, release)
 
     def _now(self, **changes: object) -> None:
         self.place = self.place.model_copy(update=changes)

@@ -13,7 +13,7 @@ from temporalio.client import Client, WorkflowFailureError
 from activities.attempt import ELSEWHERE
 from schemas.decision import Decision
 from schemas.episode import End, EpisodeSpec, Validity
-from schemas.host import Capacity, HostBeat, HostRecord, Room
+from schemas.host import Capacity, HostBeat, HostRecord, Permit
 from schemas.sandbox import SandboxOrder
 from schemas.status import SandboxHolding
 from schemas.view import View
@@ -207,7 +207,7 @@ async def test_an_episode_goes_on_elsewhere_when_its_host_is_lost_and_what_is_le
         async with host(place, "a", a):
             spec, handle = await _in_second_command(place, a)
             held: SandboxHolding = await handle.query("sandbox", result_type=SandboxHolding)
-            assert held.place.room == Room(host="a", alone=alone)
+            assert held.place.permit == Permit(host="a", alone=alone)
             if alone:
                 await later.enter_async_context(host(place, "b", b))
         await b.release(exam)

@@ -66,9 +66,9 @@ async def _worlds(settings: Settings) -> AsyncIterator[Worlds]:
         async def service() -> WorldService:
             async with opening:
                 if not opened:
-                    from workers.bootstrap.way import open_way  # slow to import, and most tasks need none
+                    from workers.bootstrap.world_client import open_world_client  # slow, and most tasks need none
 
-                    world = await closing.enter_async_context(open_way(settings))
+                    world = await closing.enter_async_context(open_world_client(settings))
                     opened.append(WorldService(world, Reconciler(world, ATTEMPT)))
                 return opened[0]
 

@@ -13,7 +13,7 @@ from infra.stores.records import SqlRecords
 from tiltyard.policies.catalogue import open_script, shipped
 from workers.assembly import Parts
 from workers.bootstrap.objects import open_objects
-from workers.bootstrap.way import open_way
+from workers.bootstrap.world_client import open_world_client
 from workers.chains import TemporalChains
 from workers.settings import Settings
 
@@ -23,7 +23,7 @@ async def open_parts(settings: Settings, client: Client, *, adopts: bool = False
     """The drivers of a worker; all are closed at the end. ``adopts``: see ``PolicyDriver``."""
     policies = PolicyDriver(open_script, shipped, settings.search_path, adopts=adopts)
     with closing(open_database(settings.records_url)) as database, open_objects(settings) as objects:
-        async with open_way(settings) as world, HostClient(settings.sandboxes_socket) as sandboxes:
+        async with open_world_client(settings) as world, HostClient(settings.sandboxes_socket) as sandboxes:
             try:
                 yield Parts(
                     world=world,

@@ -1,4 +1,4 @@
-"""The way to the world server."""
+"""The client of the world server."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,8 +11,8 @@ from workers.settings import Settings
 
 
 @asynccontextmanager
-async def open_way(settings: Settings) -> AsyncIterator[World]:
-    """The way to the world server, through a bad network where the settings ask for one."""
+async def open_world_client(settings: Settings) -> AsyncIterator[World]:
+    """The world server, through a bad network where the settings ask for one."""
     async with WorldClient(settings.world_socket) as world:
         if settings.lossy is None:
             yield world
