@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import Lock
 from typing import Protocol
 
 from infra.sandboxes.launching import Launched, Launcher
+from infra.sandboxes.threads import in_thread
 from schemas.sandbox import DriverName, SandboxOffer, SandboxOrder
 
 
@@ -22,32 +24,34 @@ class LateLauncher:
         self.driver = driver
         self._load, self._used = load, used
         self._loaded: Closable | None = None
+        self._loading = Lock()
 
     def offer(self) -> SandboxOffer:
-        return self._launcher.offer()
+        return self._launcher().offer()
 
     async def launch(self, order: SandboxOrder, folder: Path) -> Launched:
-        return await self._launcher.launch(order, folder)
+        return await (await in_thread(self._launcher)).launch(order, folder)
 
     async def find(self, identity: dict[str, object]) -> Launched | None:
-        return await self._launcher.find(identity)
+        return await (await in_thread(self._launcher)).find(identity)
 
     def sweep(self, identity: dict[str, object]) -> bool:
-        return self._launcher.sweep(identity)
+        return self._launcher().sweep(identity)
 
     def strays(self) -> int:
-        return self._launcher.strays() if self._loaded or self._may_have_left() else 0
+        return self._launcher().strays() if self._loaded or self._may_have_left() else 0
 
     def close(self) -> None:
         """Close it, where there is anything to end."""
         if self._loaded or self._may_have_left():
-            self._launcher.close()
+            self._launcher().close()
 
     def _may_have_left(self) -> bool:
         return self._used.is_dir() and any(self._used.iterdir())
 
-    @property
     def _launcher(self) -> Closable:
-        if self._loaded is None:
-            self._loaded = self._load()
-        return self._loaded
+        """One for all: whoever needs it while it is loaded waits."""
+        with self._loading:
+            if self._loaded is None:
+                self._loaded = self._load()
+            return self._loaded
