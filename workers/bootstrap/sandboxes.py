@@ -10,6 +10,7 @@ from pathlib import Path
 
 from infra.local.hold import FolderHold
 from infra.sandboxes.bubblewrap import BubblewrapLauncher
+from infra.sandboxes.docker.places import CONTAINERS
 from infra.sandboxes.host import SandboxHost
 from infra.sandboxes.inside import Worlds
 from infra.sandboxes.late import Closable, LateLauncher
@@ -23,9 +24,6 @@ from workers.settings import Settings
 
 ATTEMPT = timedelta(seconds=5)
 """How long a call from inside a sandbox is sent again before those who wait for it are given more time."""
-
-CONTAINERS = "containers"
-"""Below the folder of the Docker driver: one for each container that there may be."""
 
 LINE_S, PAUSE_S = 10.0, 0.05
 """How long a host waits for the one before it, which may have been killed a moment ago."""

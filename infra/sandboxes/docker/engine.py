@@ -1,6 +1,8 @@
 """The Docker engine that is talked to."""
 
+import math
 import socket
+import time
 from typing import Any
 
 import docker
@@ -18,6 +20,9 @@ CALL_S = 60.0
 
 SLOW, SLOW_S = ("/images/load", "/images/create", "/wait"), 300.0
 """What takes longer, and how long that may be: images, and to wait for the end of a program."""
+
+LEAST_S = 0.1
+"""What a call gets when there is no time any more."""
 
 PING_S = 10.0
 """How long it may take to say that it is there."""
@@ -38,6 +43,10 @@ class Engine(docker.DockerClient):
         self.api: Calls = Calls(*arguments, **named)
         self.place = USUAL
 
+    def end_within(self, limit_s: float) -> None:
+        """All calls from now on have so many seconds together, and whatever comes later next to none."""
+        self.api.until = time.monotonic() + limit_s
+
     def ping_within(self, limit_s: float) -> None:
         """Raises ``DockerException``, and ``NoAnswer`` for what is no engine."""
         answer = self.api.get(f"{self.api.base_url}/_ping", timeout=limit_s)
@@ -49,12 +58,13 @@ class Engine(docker.DockerClient):
 
 class Calls(docker.APIClient):
     """The calls of Docker's client, some of which it would wait for without end (docker-py 2651). Those that are
-    ``SLOW`` may take ``slow_s``."""
+    ``SLOW`` may take ``slow_s``. None goes on for long after ``until``, on the monotonic clock."""
 
-    slow_s = SLOW_S
+    slow_s, until = SLOW_S, math.inf
 
     def request(self, method: str, url: str, **named: Any) -> Any:  # type: ignore[override]  # as it is called
         limit_s = self.slow_s if url.endswith(SLOW) else named.get("timeout") or self.timeout
+        limit_s = min(limit_s, max(LEAST_S, self.until - time.monotonic()))
         try:
             return super().request(method, url, **{**named, "timeout": limit_s})
         except requests.Timeout as error:

@@ -1,10 +1,13 @@
 """The Docker driver: sandboxes in containers, which belong to the engine and outlive the host that asks them."""
 
+import asyncio
 import logging
 import os
 import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Lock
+from typing import TypeVar
 
 from docker.errors import DockerException
 
@@ -14,8 +17,9 @@ from infra.sandboxes.docker.containers import Containers
 from infra.sandboxes.docker.door import knock, knock_at_nobodys
 from infra.sandboxes.docker.engine import Engine, problem_of
 from infra.sandboxes.docker.gvisor import ENFORCED_BY_GVISOR, FIX, SEES_IN_GVISOR, is_gvisor, is_set_up
-from infra.sandboxes.docker.images import Images
+from infra.sandboxes.docker.images import ImageRecord, Images
 from infra.sandboxes.docker.member import Kind, Member
+from infra.sandboxes.docker.places import CONTAINERS
 from infra.sandboxes.docker.pool import Keeper, Need, Pool
 from infra.sandboxes.docker.serving import ContainerSandbox, fill, name_services
 from infra.sandboxes.docker.supervisors import Supervisors
@@ -25,6 +29,14 @@ from schemas.sandbox import DriverName, Enforced, Isolation, SandboxOffer, Sandb
 from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LAUNCHES = 8
+"""So many are made at once. They have threads of their own: an engine that takes its time holds up nothing else."""
+
+CLOSE_S = 10.0
+"""How long the engine is asked for ends when the driver is closed, in seconds: its host is to end soon."""
 
 ENFORCED: tuple[Enforced, ...] = ("cpu", "memory", "processes", "disk", "file_count", "output", "network", "files")
 
@@ -51,15 +63,12 @@ class DockerLauncher:
     ) -> None:
         self._engine, self._images, self._runtime = engine, images, runtime
         self._supervisors = supervisors or Supervisors(engine, folder)
-        self._containers = Containers(engine, folder / "containers")
-        self.pool = Pool(
-            lambda kind: self._containers.make(kind),
-            lambda one: self._containers.end(one.folder),
-            0 if is_gvisor(runtime) else warm,
-        )
+        self._containers = Containers(engine, folder / CONTAINERS)
+        self.pool = Pool(self._containers.make, self._containers.end, 0 if is_gvisor(runtime) else warm)
         self._known: dict[str, Path] = {}  # the supervisors of images that the engine has
         self._keeper = Keeper(self.pool)
-        self._making = Lock()
+        self._getting = asyncio.Lock()
+        self._threads = ThreadPoolExecutor(LAUNCHES, thread_name_prefix="docker")
 
     def offer(self) -> SandboxOffer:
         """Whether the engine answers, has the runtime, and may be given mounts of ours.
@@ -72,7 +81,7 @@ class DockerLauncher:
             return self._refused(f"no engine answers: {problem}", START_DOCKER)
         try:
             runtimes = self._engine.info()["Runtimes"]
-        except (DockerException, OSError, KeyError) as error:
+        except (DockerException, OSError, LookupError, TypeError) as error:
             raise EnvironmentFailed(f"the engine does not say which runtimes it has: {error}") from error
         if self._runtime not in runtimes:
             known = ", ".join(sorted(runtimes))
@@ -88,12 +97,17 @@ class DockerLauncher:
         return SandboxOffer(driver=self.driver, available=True, enforced=ENFORCED, sees=sees)
 
     async def launch(self, order: SandboxOrder, folder: Path) -> ContainerSandbox:
-        return await in_thread(lambda: self._launched(order, folder))
+        """Images are got one at a time: whoever comes meanwhile mostly needs the same."""
+        if (kind := await self._asked(lambda: self._known_kind(order))) is None:
+            async with self._getting:
+                kind = await self._asked(lambda: self._known_kind(order) or self._new_kind(order))
+        return await self._asked(lambda: self._launched(kind, order, folder))
 
     async def find(self, identity: dict[str, object]) -> ContainerSandbox | None:
         """The sandbox of an earlier host process, if it still runs, and was not about to be reset."""
         sandbox = str(identity["folder"])
-        member = members.read(members.linked(Path(sandbox)) or Path(sandbox))
+        folder = members.linked(Path(sandbox))
+        member = members.read(folder) if folder else None
         if member is None or member.serves != sandbox or member.state != "serving":
             return None
         if not member.lives:
@@ -117,22 +131,30 @@ class DockerLauncher:
         that are gone."""
         return self._containers.strays()
 
-    def close(self) -> None:
-        """End those that wait, and what an earlier process left; then hang up. Those that serve stay."""
-        self._keeper.close()
+    def close(self, limit_s: float = CLOSE_S) -> None:
+        """End those that wait, and what an earlier process left, as far as the engine does it within so many
+        seconds; then hang up. Those that serve stay."""
+        self._engine.end_within(limit_s)
+        self._keeper.close(limit_s)
         try:
             self.strays()
         except EnvironmentFailed as error:
             log.warning("what may be left of containers is left to the next process: %s", error)
         finally:
+            self._threads.shutdown(wait=False)
             self._engine.close()
 
-    def _launched(self, order: SandboxOrder, folder: Path) -> ContainerSandbox:
-        """The thread that makes others is woken afterwards: this one does not wait for them."""
+    async def _asked(self, work: Callable[[], T]) -> T:
+        """What is asked of the engine, in a thread."""
         try:
-            return self._found_or_made(self._kind(order), order, folder)
+            return await in_thread(work, self._threads)
         except DockerException as error:
             raise EnvironmentFailed(f"the engine failed: {error}") from error
+
+    def _launched(self, kind: Kind, order: SandboxOrder, folder: Path) -> ContainerSandbox:
+        """The thread that makes others is woken afterwards: this one does not wait for them."""
+        try:
+            return self._found_or_made(kind, order, folder)
         finally:
             self._keeper.wake()
 
@@ -167,19 +189,25 @@ class DockerLauncher:
     def _sandbox(self, member: Member, control: socket.socket, isolation: Isolation) -> ContainerSandbox:
         return ContainerSandbox(member, control, isolation, self._containers, self.pool.give)
 
-    def _kind(self, order: SandboxOrder) -> Kind:
+    def _known_kind(self, order: SandboxOrder) -> Kind | None:
+        """``None`` where its image must be looked for first."""
+        record = self._images.recorded(order.image)
+        supervisor = self._known.get(record.id) if record else None
+        return self._kind(record, supervisor, order) if record and supervisor else None
+
+    def _new_kind(self, order: SandboxOrder) -> Kind:
         """Raises ``SandboxUnavailable`` where there is no such image, or it cannot be a sandbox's."""
-        with self._making:  # whoever comes meanwhile needs the same
-            record = self._images.recorded(order.image)
-            if record is None or record.id not in self._known:
-                try:
-                    record = self._images.get(order.image)
-                except EnvironmentFailed as error:  # no trial can wait for what may never be there
-                    raise SandboxUnavailable(f"{error}; name another image in the task's sandbox") from error
-                self._known[record.id] = self._supervisors.of(record.id)
+        try:
+            record = self._images.get(order.image)
+        except EnvironmentFailed as error:  # no trial can wait for what may never be there
+            raise SandboxUnavailable(f"{error}; name another image in the task's sandbox") from error
+        supervisor = self._known[record.id] = self._supervisors.of(record.id)
+        return self._kind(record, supervisor, order)
+
+    def _kind(self, record: ImageRecord, supervisor: Path, order: SandboxOrder) -> Kind:
         return Kind(
             image=record.id,
-            supervisor=self._known[record.id],
+            supervisor=supervisor,
             memory_bytes=memory_of(order.limits),
             processes=processes_of(order.limits),
             runtime=self._runtime,

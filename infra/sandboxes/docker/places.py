@@ -11,6 +11,9 @@ LABEL = "tiltyard"
 FOLDER = "tiltyard.folder"
 """A container's label: its own folder on the host, which is in that of the host it belongs to."""
 
+CONTAINERS = "containers"
+"""Below the folder of the driver: one for each container that there may be."""
+
 ETC: Mapping[str, str] = {
     "passwd": "root:x:0:0:root:/:/usr/sbin/nologin\n",
     "group": "root:x:0:\n",

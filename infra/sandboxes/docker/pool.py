@@ -5,6 +5,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from infra.sandboxes.docker.demand import WINDOW_S, target
@@ -60,14 +61,14 @@ class Demand:
 
 
 class Pool:
-    """At most ``most`` containers that wait; with 0 there is no pool. ``make`` makes one, and raises; ``end`` says
-    whether nothing is left. For any thread.
+    """At most ``most`` containers that wait; with 0 there is no pool. ``make`` makes one, and raises; ``end``
+    ends that of a folder, and says whether nothing is left. For any thread.
     """
 
     def __init__(
         self,
         make: Callable[[Kind], Member],
-        end: Callable[[Member], bool],
+        end: Callable[[Path], bool],
         most: int,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
@@ -168,7 +169,7 @@ class Pool:
     def _ended(self, member: Member) -> bool:
         """Whether nothing of it is left. What is left is nobody's, and ended with whatever nobody has."""
         try:
-            return self._end(member)
+            return self._end(member.folder)
         except Exception as error:  # whatever an engine answers with
             log.warning("the container %s cannot be ended: %s", member.name, error, exc_info=_is_odd(error))
             return False
@@ -197,13 +198,14 @@ class Keeper:
                 self._thread = threading.Thread(target=self._keep, name="docker-pool", daemon=True)
                 self._thread.start()
 
-    def close(self) -> None:
-        """End the thread, when it has done what it is doing, and the pool."""
+    def close(self, limit_s: float | None = None) -> None:
+        """End the thread, when it has done what it is doing or after so many seconds, and the pool. What it does
+        longer comes to a pool that is closed."""
         with self._starting:
             self._ends.set()
         self._woken.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(limit_s)
         self._pool.close()
 
     def _keep(self) -> None:

@@ -76,6 +76,16 @@ async def test_every_call_ends_also_those_that_dockers_client_waits_for(gate: En
                 await asyncio.to_thread(call)
 
 
+async def test_a_driver_is_closed_however_long_its_engine_would_take(
+    gate: EngineGate, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate.how = "silent"
+    async with engine_at(gate, call_s=3600) as engine:
+        launcher = DockerLauncher(engine, Images(engine, tmp_path), tmp_path)
+        await asyncio.to_thread(launcher.close, 0.2)
+    assert "left to the next process" in caplog.text
+
+
 def test_where_nobody_listens_is_told_at_once(tmp_path: Path) -> None:
     engine = connected(f"unix://{tmp_path}/docker.sock")
     try:

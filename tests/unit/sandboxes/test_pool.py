@@ -61,8 +61,8 @@ class Yard:
         self.clock += self.takes_s
         return self.member(kind=kind)
 
-    def _end(self, member: Member) -> bool:
-        self.ended.append(member.folder.name)
+    def _end(self, folder: Path) -> bool:
+        self.ended.append(folder.name)
         if self.unending:
             raise self.unending
         return True
