@@ -3,6 +3,7 @@
 import pytest
 
 from schemas.base import sha256
+from tests.contract.sandboxes import sabotaged_operations as operations
 from tests.contract.sandboxes import sabotaged_sandboxes as sabotaged
 from tests.contract.sandboxes.sabotaged_sandboxes import Kind
 from tiltyard.errors import DeliveryConflict, EnvironmentFailed, Fenced
@@ -34,11 +35,11 @@ BROKEN: tuple[tuple[SandboxCheck, Kind], ...] = (
     ),
     (commands.an_operation_runs_once, sabotaged.forgetting(lambda request, ended: ended)),
     (commands.all_who_ask_at_once_share_one_run, sabotaged.forgetting(lambda request, ended: True)),
-    (commands.a_running_operation_is_attached_to, sabotaged.EndsWithItsListener),
+    (commands.a_running_operation_is_attached_to, operations.EndsWithItsListener),
     (commands.a_running_operation_is_attached_to, sabotaged.forgetting(lambda request, ended: not ended)),
-    (commands.another_request_under_the_same_id_is_a_conflict, sabotaged.KnowsNoConflict),
-    (commands.the_same_command_with_another_time_is_the_same, sabotaged.CountsTheTime),
-    (commands.the_same_command_with_another_time_is_the_same, sabotaged.TellsTheLastTime),
+    (commands.another_request_under_the_same_id_is_a_conflict, operations.KnowsNoConflict),
+    (commands.the_same_command_with_another_time_is_the_same, operations.CountsTheTime),
+    (commands.the_same_command_with_another_time_is_the_same, operations.TellsTheLastTime),
     (
         commands.operations_of_two_sandboxes_have_nothing_in_common,
         sabotaged.made_with(sabotaged.files_of_the_first),
@@ -51,24 +52,24 @@ BROKEN: tuple[tuple[SandboxCheck, Kind], ...] = (
         commands.output_that_is_no_text_is_flagged,
         sabotaged.telling(sabotaged.taken_for_text),
     ),
-    (commands.a_timeout_kills_all_that_the_command_started, sabotaged.KillsTheLeaderOnly),
+    (commands.a_timeout_kills_all_that_the_command_started, operations.KillsTheLeaderOnly),
     (
         commands.a_timeout_kills_all_that_the_command_started,
         sabotaged.telling(lambda reply: {"timed_out": False}),
     ),
-    (commands.a_background_child_does_not_hold_the_call, sabotaged.WaitsForTheEndOfTheOutput),
+    (commands.a_background_child_does_not_hold_the_call, operations.WaitsForTheEndOfTheOutput),
     (
         files.it_begins_with_the_ordered_files_and_no_others,
         sabotaged.made_with(sabotaged.something_is_left),
     ),
-    (files.bytes_go_in_and_come_out_as_they_are, sabotaged.ReadsText),
+    (files.bytes_go_in_and_come_out_as_they_are, operations.ReadsText),
     (files.a_file_s_mode_is_kept, sabotaged.showing(lambda entry: {"mode": 0o644})),
     (files.reads_have_an_offset_and_a_limit, sabotaged.asking(lambda request: {"offset": 0})),
     (files.files_have_receipts_too, sabotaged.forgetting(lambda request, ended: request.do == "write")),
     (files.files_have_receipts_too, sabotaged.forgetting(lambda request, ended: request.do == "read")),
-    (files.what_is_no_file_is_told_apart, sabotaged.TellsNothingApart),
-    (files.links_are_refused_and_never_followed, sabotaged.FollowsLinks),
-    (files.links_are_refused_and_never_followed, sabotaged.WritesThroughLinks),
+    (files.what_is_no_file_is_told_apart, operations.TellsNothingApart),
+    (files.links_are_refused_and_never_followed, operations.FollowsLinks),
+    (files.links_are_refused_and_never_followed, operations.WritesThroughLinks),
     (
         files.a_full_disk_is_told,
         sabotaged.ordering(
@@ -80,8 +81,8 @@ BROKEN: tuple[tuple[SandboxCheck, Kind], ...] = (
         sabotaged.showing(lambda entry: {} if entry.kind == "file" else None),
     ),
     (files.a_snapshot_holds_everything, sabotaged.showing(lambda entry: {"digest": sha256(b"")})),
-    (files.known_contents_are_left_out, sabotaged.SendsEverything),
-    (files.known_contents_are_left_out, sabotaged.KnowsByDigestAlone),
+    (files.known_contents_are_left_out, operations.SendsEverything),
+    (files.known_contents_are_left_out, operations.KnowsByDigestAlone),
     (
         files.links_are_data,
         sabotaged.showing(lambda entry: {"kind": "file", "content": b"root:x:0"} if entry.target else {}),
@@ -109,8 +110,8 @@ BROKEN: tuple[tuple[SandboxCheck, Kind], ...] = (
     (endings.what_was_never_there_is_lost, sabotaged.SealsWhatIsNotThere),
     (endings.settle_waits_for_what_ends, sabotaged.NeverWaits),
     (endings.settle_gives_up_at_its_limit, sabotaged.IsAlwaysSettled),
-    (endings.nothing_new_starts_after_the_seal, sabotaged.ForgetsTheSeal),
-    (endings.nothing_new_starts_after_the_seal, sabotaged.ForgetsTheReceiptsAtTheSeal),
+    (endings.nothing_new_starts_after_the_seal, operations.ForgetsTheSeal),
+    (endings.nothing_new_starts_after_the_seal, operations.ForgetsTheReceiptsAtTheSeal),
     (endings.nothing_new_starts_after_the_seal, sabotaged.CountsNothingLate),
     (endings.a_drain_ends_everything_and_says_so_again, sabotaged.ReportsNothing),
     (endings.a_drain_ends_everything_and_says_so_again, sabotaged.LiesAboutEmpty),
