@@ -78,7 +78,7 @@ def locked_out(error: Exception, home: Path | None) -> StackFailed | None:
     """Whichever command it is and whatever it looks for: a data folder that is closed to us."""
     if not isinstance(error, PermissionError) or error.filename is None:
         return None
-    from workers.settings import data_folder
+    from workers.environment import data_folder
 
     folder = data_folder(home)
     if not Path(os.fsdecode(error.filename)).is_relative_to(folder):
@@ -89,7 +89,7 @@ def locked_out(error: Exception, home: Path | None) -> StackFailed | None:
 
 def _crashed(error: Exception, home: Path | None) -> Crashed:
     try:
-        from workers.settings import data_folder
+        from workers.environment import data_folder
 
         log = data_folder(home) / "logs" / "command.log"
     except Exception:  # whatever is wrong may be wrong here too: then there is no log

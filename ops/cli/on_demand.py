@@ -5,7 +5,8 @@ import sys
 from infra.local.code import code_digest
 from infra.local.config import StackConfig
 from infra.local.temporal import temporal_binary
-from workers.settings import SECRETS, Settings
+from workers.environment import SECRETS
+from workers.settings import Settings
 
 MODULE = (sys.executable, "-P", "-m")
 """Python without the current folder on its path: a file there must not shadow a module."""

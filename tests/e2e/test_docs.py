@@ -10,7 +10,7 @@ import pytest
 
 from ops.cli.main import program
 from tests.e2e.cli.cli_calls import PROGRAM, Cli
-from workers.settings import ENVIRONMENT
+from workers.environment import ENVIRONMENT
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from sqlalchemy import make_url
 
 from tiltyard.errors import BadInput
-from workers.settings import ENVIRONMENT, Settings, data_folder
+from workers.environment import ENVIRONMENT, data_folder
+from workers.settings import Settings
 
 SECONDS = sorted(name for name in ENVIRONMENT if name.endswith("_S"))
 
