@@ -15,14 +15,15 @@ import pytest
 from infra.sandboxes.boxed import mark_of
 from infra.sandboxes.bubblewrap import BubblewrapLauncher
 from infra.sandboxes.client import HostClient
-from infra.sandboxes.docker.places import HOME
+from infra.sandboxes.docker.engine import Engine
+from infra.sandboxes.docker.places import FOLDER
 from infra.sandboxes.host import SandboxHost
 from infra.sandboxes.records import folder_of
 from infra.sandboxes.serve import serving
 from infra.sandboxes.stage import CODE
 from schemas.sandbox import DriverName, SandboxRef
 from tests.contract.sandboxes.abuse_yard import Yard, until
-from tests.contract.sandboxes.docker_engine import docker_host, engine_or_skip, mounts_below
+from tests.contract.sandboxes.docker_engine import containers_below, docker_host, engine_or_skip, mounts_below
 from tiltyard.errors import SandboxLost, SandboxUnreachable
 from tiltyard.testing.sandbox_bench import Box, SandboxBench
 
@@ -129,6 +130,12 @@ async def test_a_host_that_is_killed_in_a_provision(
     assert groups_of(doomed.pid) == []
 
 
+def containers_below(engine: Engine, folder: Path) -> list[str]:
+    """Of hosts in this folder."""
+    found = engine.api.containers(all=True, filters={"label": FOLDER})
+    return [one["Id"] for one in found if Path(one["Labels"][FOLDER]).is_relative_to(folder.resolve())]
+
+
 @pytest.mark.parametrize("moment", ["before", "20", "150", "400", "after"])
 async def test_a_host_that_is_killed_while_it_makes_a_container(
     docker_images: Path, tmp_path: Path, moment: str
@@ -141,8 +148,7 @@ async def test_a_host_that_is_killed_while_it_makes_a_container(
         await host.sweep()
         assert await host.sandboxes() == ()
         with engine_or_skip() as engine:
-            marked = {"label": f"{HOME}={tmp_path / 'shared' / 'containers'}"}
-            await until(lambda: not engine.api.containers(all=True, filters=marked), "a container is left")
+            await until(lambda: not containers_below(engine, tmp_path), "a container is left")
         async with SandboxBench(host, "docker").sandbox() as box:
             await box.sh("test ! -e running")
     assert mounts_below(tmp_path) == []

@@ -3,9 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from infra.sandboxes.docker.places import HOME, LABEL
 from infra.sandboxes.records import ref_of
-from tests.contract.sandboxes.docker_engine import docker_host, engine_or_skip, mounts_below
+from tests.contract.sandboxes.docker_engine import containers_below, docker_host, engine_or_skip, mounts_below
 from tiltyard.testing.sandbox_bench import SandboxBench
 
 
@@ -25,6 +24,5 @@ async def test_a_provision_that_is_cancelled_in_flight_leaves_no_container(
         assert await host.sandboxes() == ()
         assert (await host.capacity()).free == 4
         with engine_or_skip() as engine:
-            found = engine.api.containers(all=True, filters={"label": [f"{LABEL}=sandbox", HOME]})
-        assert [one for one in found if Path(one["Labels"][HOME]).is_relative_to(tmp_path.resolve())] == []
+            assert containers_below(engine, tmp_path) == []
     assert mounts_below(tmp_path) == []

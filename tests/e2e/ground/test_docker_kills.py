@@ -9,10 +9,9 @@ import pytest
 
 from infra.local.stack import bring_up, take_down
 from infra.sandboxes.docker.engine import Engine
-from infra.sandboxes.docker.places import HOME, LABEL
 from ops.cli.on_demand import stack_config
 from schemas.episode import End, Validity
-from tests.contract.sandboxes.docker_engine import engine_or_skip, lend_images, mounts_below
+from tests.contract.sandboxes.docker_engine import containers_below, engine_or_skip, lend_images, mounts_below
 from tests.e2e.ground.kills import LONG, PAUSE_S, begun, is_under_way, kill, killed_task, outcome, played
 from tests.workflow.arena import until
 from workers.bootstrap.ground import open_ground
@@ -37,8 +36,7 @@ class Stack:
         take_down(stack_config(self.settings).paths, print)
 
     def containers(self) -> list[str]:
-        found = self.engine.api.containers(all=True, filters={"label": [f"{LABEL}=sandbox", HOME]})
-        return [one["Id"] for one in found if Path(one["Labels"][HOME]).is_relative_to(self.settings.home)]
+        return containers_below(self.engine, self.settings.home)
 
 
 @pytest.fixture(scope="module")
