@@ -12,7 +12,7 @@ import pytest
 from infra.sandboxes.docker.engine import Engine, connected, problem_of
 from infra.sandboxes.docker.images import Images
 from infra.sandboxes.docker.launcher import DockerLauncher
-from infra.sandboxes.docker.places import LABEL
+from infra.sandboxes.docker.places import FOLDER, LABEL
 from infra.sandboxes.host import SandboxHost
 from infra.sandboxes.inside import Worlds
 
@@ -60,6 +60,12 @@ def containers_of(engine: docker.DockerClient, episode: str) -> list[str]:
     labels = [f"{LABEL}=sandbox", f"tiltyard.episode={episode}"]
     found = engine.containers.list(all=True, filters={"label": labels})
     return [one.name or "" for one in found]
+
+
+def containers_below(engine: Engine, folder: Path) -> list[str]:
+    """Ids of the containers, running or not, whose own folders are below this one."""
+    found = engine.api.containers(all=True, filters={"label": FOLDER})
+    return [one["Id"] for one in found if Path(one["Labels"][FOLDER]).is_relative_to(folder.resolve())]
 
 
 def mounts_below(folder: Path) -> list[str]:
