@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -85,38 +85,16 @@ def settings_of(home: Path | None = None, environment: Mapping[str, str] | None 
     """The fields of ``Settings`` that are given. Raises as ``Settings.from_environment`` does."""
     env = os.environ if environment is None else environment
     folder = data_folder(home, env)
-    values: dict[str, object] = {
+    return {
         "home": folder,
         "runtime": _runtime(env) or runtime_folder(folder),
         "tuning": _tuning(env),
         "objects": s3_place(env),
         "given": {name: _told(name, env[name]) for name in ENVIRONMENT if _is_given(name, env)},
+        **{name: read(env, variable) for name, (variable, read) in _FIELDS.items() if env.get(variable)},
     }
-    for name, variable in _PLAIN.items():
-        if env.get(variable):
-            values[name] = env[variable]
-    for name, variable in _SECONDS.items():
-        if env.get(variable):
-            values[name] = timedelta(seconds=_number(env, variable))
-    for name, (variable, least) in _COUNTS.items():
-        if env.get(variable):
-            values[name] = _count(env, variable, least)
-    if env.get("TILTYARD_HOST"):
-        values["host_name"] = _host(env["TILTYARD_HOST"])
-    if env.get("TILTYARD_LOSSY"):
-        values["lossy"] = _lossy(env["TILTYARD_LOSSY"])
-    return values
 
 
-_PLAIN = {
-    "search_path": "PATH",
-    "temporal_address": "TILTYARD_TEMPORAL_ADDRESS",
-    "temporal_namespace": "TILTYARD_TEMPORAL_NAMESPACE",
-    "task_queue": "TILTYARD_TASK_QUEUE",
-    "docker_runtime": "TILTYARD_DOCKER_RUNTIME",
-}
-_COUNTS = {"slots": ("TILTYARD_SANDBOXES", 1), "warm": ("TILTYARD_WARM_SANDBOXES", 0)}
-"""The variable of each number of sandboxes, and the least that it may be."""
 _DAY_S = 86_400.0
 _RANGES = {
     "TILTYARD_CALL_DEADLINE_S": (1.0, _DAY_S),
@@ -128,11 +106,6 @@ _RANGES = {
     "TILTYARD_KEEP_SANDBOX_S": (1.0, _DAY_S),
 }
 """Least and most seconds of each variable that is a number."""
-_SECONDS = {
-    "call_deadline": "TILTYARD_CALL_DEADLINE_S",
-    "janitor_interval": "TILTYARD_JANITOR_S",
-    "janitor_grace": "TILTYARD_JANITOR_GRACE_S",
-}
 
 
 def _is_given(name: str, env: Mapping[str, str]) -> bool:
@@ -179,7 +152,15 @@ def _number(env: Mapping[str, str], variable: str) -> float:
     return number
 
 
-def _count(env: Mapping[str, str], variable: str, least: int) -> int:
+def _text(env: Mapping[str, str], variable: str) -> str:
+    return env[variable]
+
+
+def _duration(env: Mapping[str, str], variable: str) -> timedelta:
+    return timedelta(seconds=_number(env, variable))
+
+
+def _count(env: Mapping[str, str], variable: str, least: int = 1) -> int:
     text = env[variable]
     if not (text.isascii() and text.isdigit() and len(text) < 4 and least <= int(text) <= MOST_SLOTS):
         raise BadInput(
@@ -190,23 +171,46 @@ def _count(env: Mapping[str, str], variable: str, least: int) -> int:
     return int(text)
 
 
-def _host(text: str) -> str:
+def _count_or_none(env: Mapping[str, str], variable: str) -> int:
+    return _count(env, variable, least=0)
+
+
+def _host(env: Mapping[str, str], variable: str) -> str:
+    text = env[variable]
     if not re.fullmatch(HOST_NAME, text) or text == SANDBOXES:
         raise BadInput(
             f"{text[:80]!r} is no name of a host: up to 40 of a-z, 0-9 and -, and not {SANDBOXES!r}",
-            field="TILTYARD_HOST",
-            fix="for example TILTYARD_HOST=second",
+            field=variable,
+            fix=f"for example {variable}=second",
         )
     return text
 
 
-def _lossy(text: str) -> Lossy:
+def _lossy(env: Mapping[str, str], variable: str) -> Lossy:
+    text = env[variable]
     seed, _, rate = text.partition(":")
     try:
         return Lossy.model_validate({"seed": seed, "rate": rate})
     except ValidationError:
         raise BadInput(
             f"{text[:80]!r} is not SEED:RATE",
-            field="TILTYARD_LOSSY",
+            field=variable,
             fix="a number and a share up to 0.5, as in 7:0.1",
         ) from None
+
+
+_FIELDS: dict[str, tuple[str, Callable[[Mapping[str, str], str], object]]] = {
+    "search_path": ("PATH", _text),
+    "temporal_address": ("TILTYARD_TEMPORAL_ADDRESS", _text),
+    "temporal_namespace": ("TILTYARD_TEMPORAL_NAMESPACE", _text),
+    "task_queue": ("TILTYARD_TASK_QUEUE", _text),
+    "host_name": ("TILTYARD_HOST", _host),
+    "docker_runtime": ("TILTYARD_DOCKER_RUNTIME", _text),
+    "call_deadline": ("TILTYARD_CALL_DEADLINE_S", _duration),
+    "janitor_interval": ("TILTYARD_JANITOR_S", _duration),
+    "janitor_grace": ("TILTYARD_JANITOR_GRACE_S", _duration),
+    "slots": ("TILTYARD_SANDBOXES", _count),
+    "warm": ("TILTYARD_WARM_SANDBOXES", _count_or_none),
+    "lossy": ("TILTYARD_LOSSY", _lossy),
+}
+"""The variable of each field, and what reads it where it is set."""
