@@ -15,8 +15,6 @@ import pytest
 from infra.sandboxes.boxed import mark_of
 from infra.sandboxes.bubblewrap import BubblewrapLauncher
 from infra.sandboxes.client import HostClient
-from infra.sandboxes.docker.engine import Engine
-from infra.sandboxes.docker.places import FOLDER
 from infra.sandboxes.host import SandboxHost
 from infra.sandboxes.records import folder_of
 from infra.sandboxes.serve import serving
@@ -128,12 +126,6 @@ async def test_a_host_that_is_killed_in_a_provision(
         assert await asyncio.to_thread(doomed.wait) == -signal.SIGKILL
     await sweep(tmp_path, expected="")
     assert groups_of(doomed.pid) == []
-
-
-def containers_below(engine: Engine, folder: Path) -> list[str]:
-    """Of hosts in this folder."""
-    found = engine.api.containers(all=True, filters={"label": FOLDER})
-    return [one["Id"] for one in found if Path(one["Labels"][FOLDER]).is_relative_to(folder.resolve())]
 
 
 @pytest.mark.parametrize("moment", ["before", "20", "150", "400", "after"])
