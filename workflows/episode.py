@@ -7,7 +7,6 @@ out, or cannot be replayed) the janitor does.
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,6 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from activities.leasing import LeaseActivities
-from activities.turns import TurnActivities
 from schemas.episode import End
 from schemas.message import Answer, Stop
 from schemas.slice import CallRef, Ending, LeaseRef, SliceReport, SliceRequest, Summary
@@ -23,9 +21,10 @@ from schemas.start import Carried, EpisodeStart, LeaseOrder
 from schemas.status import EpisodeStatus, Phase, SandboxHolding
 from workflows.cleanup import uninterruptible
 from workflows.finish import finish
-from workflows.hosts import HostLost, on_host
-from workflows.options import slice_options, step_options
+from workflows.options import step_options
 from workflows.sandbox import MAX_LOSSES, EpisodeSandbox
+from workflows.slices import EpisodeSlices
+from workflows.waits import hold, since
 
 
 @workflow.defn(name="Episode")
@@ -39,8 +38,7 @@ class EpisodeWorkflow:
         self._spec = start.spec
         self._lease: LeaseRef | None = carried.lease if carried else None
         self._sandbox = EpisodeSandbox(start)
-        self._slice_no = carried.slice_no if carried else 0
-        self._first_slice = self._slice_no
+        self._slices = EpisodeSlices(start, self._sandbox)
         self._turns = carried.turns if carried else 0
         self._used_s = carried.used_s if carried else 0.0
         self._timings = dict(carried.timings) if carried else {}
@@ -53,7 +51,6 @@ class EpisodeWorkflow:
         self._waited: CallRef | None = None
         self._stop: Stop | None = None
         self._ending: Ending | None = None
-        self._slice: workflow.ActivityHandle[SliceReport] | None = None
 
     @workflow.run
     async def run(self, start: EpisodeStart) -> Summary:
@@ -147,21 +144,8 @@ class EpisodeWorkflow:
         return None
 
     async def _run_slice(self) -> SliceReport:
-        """One slice, where the sandbox is. That its host is lost is reported by a slice elsewhere: it takes the
-        journal from whatever may still run on that host, and does as the task says."""
-        request, tuning = self._slice_request(), self._start.tuning
-        options = slice_options(request, tuning)
         self._phase = "turns"
-        if self._sandbox.place.state == "there":
-            try:
-                begin = partial(self._begin_slice, request)
-                report = await on_host(self._sandbox.place.permit, tuning, options, begin)
-            except HostLost:
-                self._sandbox.lose()
-        if self._sandbox.place.state == "lost":
-            return await self._begin_slice(request.model_copy(update={"sandbox_lost": True, "host": ""}), options)
-        if self._sandbox.place.state == "none":
-            report = await self._begin_slice(request, options)
+        report = await self._slices.run(self._slice_request())
         if report.reason != "lost":  # it may not have come to what was waited for
             self._answered, self._answer, self._waited = False, None, None
         return report
@@ -173,7 +157,7 @@ class EpisodeWorkflow:
             spec=self._spec,
             lease=self._lease,
             run_id=workflow.info().run_id,
-            slice_no=self._slice_no,
+            slice_no=self._slices.number,
             seconds=tuning.slice_s,
             max_turns=tuning.slice_turns,
             wall_left_s=self._wall_left_s(),
@@ -186,19 +170,6 @@ class EpisodeWorkflow:
             host=place.permit.host,
             restored=place.restored,
         )
-
-    def _begin_slice(
-        self, request: SliceRequest, options: workflow.ActivityConfig
-    ) -> workflow.ActivityHandle[SliceReport]:
-        numbered = request.model_copy(update={"slice_no": self._next_slice_no()})
-        self._slice = workflow.start_activity_method(TurnActivities.run_slice, numbered, **options)
-        if self._stop is not None:
-            self._slice.cancel()
-        return self._slice
-
-    def _next_slice_no(self) -> int:
-        self._slice_no += 1
-        return self._slice_no - 1
 
     async def _hold_while_paused(self) -> None:
         if not self._paused or self._stop is not None:
@@ -223,28 +194,21 @@ class EpisodeWorkflow:
         """Waiting is the policy's wish, so it is in its wall-time budget; giving the sandbox up is not."""
         began = workflow.now()
         await self._hold(over, seconds, keep_s)
-        self._used_s += min(seconds, _since(began))
+        self._used_s += min(seconds, since(began))
 
     async def _hold(
         self, over: Callable[[], bool], seconds: float | None = None, keep_s: float | None = None
     ) -> None:
-        """Wait until it is over, for ``seconds`` at most. In a wait that is longer than the tuning says the sandbox
-        is given up: after that time, or after ``keep_s``."""
-        began, longest = workflow.now(), self._start.tuning.keep_sandbox_s
-        long = seconds is None or seconds > longest
-        place = self._sandbox.place
-        if long and place.may_give_up and place.state == "there":
-            if await _within(over, longest if keep_s is None else keep_s):
-                return
-            slice_no = self._next_slice_no()
-            await self._change_sandbox(partial(self._sandbox.give_up, slice_no=slice_no))
-        await _within(over, None if seconds is None else seconds - _since(began))
+        longest_s = self._start.tuning.keep_sandbox_s
+        await hold(over, seconds, keep_s, longest_s, self._sandbox, self._give_up)
+
+    async def _give_up(self) -> None:
+        slice_no = self._slices.next_number()
+        await self._change_sandbox(partial(self._sandbox.give_up, slice_no=slice_no))
 
     async def _continue_as_new_when_due(self) -> None:
-        info = workflow.info()
-        due = self._slice_no - self._first_slice >= self._start.tuning.slices_per_run
         pending = self._answered or self._waited is not None
-        if pending or not (due or info.is_continue_as_new_suggested()):
+        if pending or not (self._slices.many or workflow.info().is_continue_as_new_suggested()):
             return
         await workflow.wait_condition(workflow.all_handlers_finished)
         if self._paused or self._stop is not None:
@@ -252,7 +216,7 @@ class EpisodeWorkflow:
         assert self._lease is not None
         carried = Carried(
             lease=self._lease,
-            slice_no=self._slice_no,
+            slice_no=self._slices.number,
             turns=self._turns,
             used_s=self._used_s,
             timings=self._timings,
@@ -295,7 +259,7 @@ class EpisodeWorkflow:
             episode_id=self._spec.episode_id,
             phase=self._phase,
             turns=self._turns,
-            slices=self._slice_no,
+            slices=self._slices.number,
             paused=self._paused,
             question=self._question,
             end=self._ending.end if self._ending else None,
@@ -306,8 +270,7 @@ class EpisodeWorkflow:
     async def stop(self, message: Stop) -> None:
         """End the episode as cancelled; a slice under way is cancelled, its effects stay accounted for."""
         self._stop = message
-        if self._slice is not None:
-            self._slice.cancel()
+        self._slices.cancel()
 
     @stop.validator
     def _may_stop(self, message: Stop) -> None:
@@ -343,18 +306,3 @@ class EpisodeWorkflow:
     def _refuse(self, wrong: bool, why: str) -> None:
         if wrong:
             raise ApplicationError(why, type="BadInput", non_retryable=True)
-
-
-async def _within(condition: Callable[[], bool], seconds: float | None) -> bool:
-    """Whether it has come to be, in time."""
-    if seconds is not None and seconds <= 0:
-        return condition()
-    try:
-        await workflow.wait_condition(condition, timeout=seconds)
-    except TimeoutError:
-        return False
-    return True
-
-
-def _since(began: datetime) -> float:
-    return (workflow.now() - began).total_seconds()

@@ -28,6 +28,11 @@ class EpisodeSandbox:
         self.place = start.carried.place if start.carried else SandboxPlace()
         self.changing = False
 
+    @property
+    def may_give_up(self) -> bool:
+        """Whether there is one that may be given up in a wait."""
+        return self.place.may_give_up and self.place.state == "there"
+
     async def make(self) -> None:
         """The first one, on any host that has room."""
         await self._provision()
