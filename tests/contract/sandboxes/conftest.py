@@ -5,12 +5,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from infra.sandboxes.bubblewrap import BubblewrapLauncher
 from infra.sandboxes.docker.images import Images
 from infra.sandboxes.docker.launcher import DockerLauncher
-from infra.sandboxes.docker.recipes import BASE
 from infra.sandboxes.host import SandboxHost
 from tests.contract.sandboxes.abuse_yard import BUBBLEWRAP, DOCKER, Watched, Yard, descendants, mounts
 from tests.contract.sandboxes.docker_engine import engine_or_skip, mounts_below
@@ -24,16 +22,6 @@ def bubblewrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BubblewrapL
         pytest.skip(f"bubblewrap does not work here: {offer.problem}")
     yield launcher
     launcher.close()
-
-
-@pytest.fixture(scope="session")
-def docker_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that knows the base image, which is built once for all tests."""
-    folder = tmp_path_factory.getbasetemp().parent / "docker-images"
-    folder.mkdir(exist_ok=True)
-    with engine_or_skip() as engine, FileLock(folder / "lock"):
-        Images(engine, folder).get(BASE)
-    return folder
 
 
 @pytest.fixture(scope="module", params=["bubblewrap", "docker"])

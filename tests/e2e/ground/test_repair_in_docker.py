@@ -1,6 +1,7 @@
 """The shipped repairs in containers: the reference solves each, as it does elsewhere, and every program is told."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,14 @@ from workers.settings import Settings
 
 TASKS = shipped().match(["code-repair/repair/*"])
 AT_ONCE = 4
+COMPARED = 3
 SUPERVISOR = 1
 
 Played = tuple[EpisodeResult, Evidence]
 
 
-async def played(ground: Ground, driver: DriverName) -> list[Played]:
-    """Every repair by its reference."""
+async def played(ground: Ground, tasks: Sequence[Task], driver: DriverName) -> list[Played]:
+    """Each by its reference."""
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def one(task: Task) -> Played:
@@ -36,7 +38,7 @@ async def played(ground: Ground, driver: DriverName) -> list[Played]:
             result = await ground.result(spec.episode_id)
         return result, unpack(await ground.objects.get(result.trace)).evidence
 
-    return list(await asyncio.gather(*map(one, TASKS)))
+    return list(await asyncio.gather(*map(one, tasks)))
 
 
 async def offered(settings: Settings, driver: DriverName) -> bool:
@@ -50,7 +52,7 @@ async def test_the_reference_repairs_in_docker_what_it_repairs_elsewhere_and_its
 ) -> None:
     lend_images(docker_images, settings.images)
     (known,) = [ImageRecord.model_validate_json(file.read_bytes()) for file in docker_images.glob("*.json")]
-    in_docker = await played(ground, "docker")
+    in_docker = await played(ground, TASKS, "docker")
     for result, evidence in in_docker:
         assert (result.end, result.validity) == (End.SUBMITTED, Validity.VALID), result.reason
         assert result.score.completion == 1, result
@@ -61,8 +63,8 @@ async def test_the_reference_repairs_in_docker_what_it_repairs_elsewhere_and_its
         assert_is_a_tree(facts.processes)
         assert any("unittest" in one.argv for one in facts.processes), "the tests that the reference ran"
     if await offered(settings, "bubblewrap"):
-        elsewhere = await played(ground, "bubblewrap")
-        assert digests(in_docker) == digests(elsewhere)
+        elsewhere = await played(ground, TASKS[:COMPARED], "bubblewrap")
+        assert digests(in_docker)[:COMPARED] == digests(elsewhere)
 
 
 def assert_is_a_tree(processes: tuple[ProcessRecord, ...]) -> None:
