@@ -1,4 +1,4 @@
-"""Several hosts: an order goes where there is room, a slow host is waited for, a lost one costs no episode."""
+"""Several hosts: a slow one is waited for, a lost one costs no episode."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,121 +17,14 @@ from schemas.host import Capacity, HostBeat, HostRecord, Permit
 from schemas.sandbox import SandboxOrder
 from schemas.status import SandboxHolding
 from schemas.view import View
-from tests.workflow.arena import Arena, Handle, arena, calls, lease_request, until
-from tests.workflow.boxes import WHOLE, GatedSandboxes, box_task, evidence_of, said, sleeper, writer
-from tests.workflow.two_hosts import HURRIED, CountedSandboxes, host
+from tests.workflow.arena import Arena, Handle, arena, calls, until
+from tests.workflow.boxes import WHOLE, box_task, evidence_of, said, sleeper, writer
+from tests.workflow.two_hosts import HURRIED, exam, host
 from tiltyard.ports import Records
 from tiltyard.testing.memory_sandboxes import MemorySandboxes
 from workers.assembly import Parts
 
 POLICIES = {"writer": writer, "sleeper": sleeper}
-
-
-async def test_hosts_share_the_episodes_and_none_has_more_sandboxes_than_slots(
-    client: Client, tmp_path: Path
-) -> None:
-    async with arena(client, POLICIES, tmp_path) as place:
-        hosts = {"a": CountedSandboxes(1), "b": CountedSandboxes(2)}
-        async with AsyncExitStack() as workers:
-            for name, sandboxes in hosts.items():
-                await workers.enter_async_context(host(place, name, sandboxes))
-            results = await asyncio.gather(*(place.run(box_task(), "writer", HURRIED) for _ in range(6)))
-        assert [result.end for result in results] == [End.SUBMITTED] * 6
-        assert [(one.most, bool(one.made)) for one in hosts.values()] == [(1, True), (2, True)]
-        assert sorted(hosts["a"].made + hosts["b"].made) == sorted(result.episode_id for result in results)
-        assert [await one.sandboxes() for one in hosts.values()] == [(), ()]
-
-
-async def test_an_order_is_taken_only_where_there_is_room(client: Client, tmp_path: Path) -> None:
-    full, free = CountedSandboxes(1), CountedSandboxes(1)
-    await _goes_where_there_is_room(client, tmp_path, full, free)
-
-
-class SaysThatThereIsRoom(CountedSandboxes):
-    async def capacity(self) -> Capacity:
-        return Capacity(slots=1, free=1)
-
-
-async def test_a_permit_that_is_offered_early_is_noticed(client: Client, tmp_path: Path) -> None:
-    """An order waits on a host that has no room, while another one has."""
-    with pytest.raises(AssertionError):
-        await _goes_where_there_is_room(client, tmp_path, SaysThatThereIsRoom(1), CountedSandboxes(1))
-
-
-async def _goes_where_there_is_room(
-    client: Client, home: Path, full: CountedSandboxes, free: CountedSandboxes
-) -> None:
-    """An examination holds the only slot of the first host."""
-    async with arena(client, POLICIES, home) as place:
-        await full.provision(_exam(place))
-        async with host(place, "full", full), host(place, "free", free):
-            for _ in range(4):
-                spec = await place.plan(box_task(), "writer")
-                await place.start(spec, HURRIED)
-            await until(lambda: len(full.asked) > 1 or len(free.made) == 4)
-        assert (full.asked, free.most) == ({"exam"}, 1)
-
-
-def _exam(place: Arena) -> SandboxOrder:
-    owner = lease_request("other", cluster=place.settings.cluster).owner
-    return SandboxOrder(driver="bubblewrap", name="exam", incarnation=1, owner=owner, episode_id="other")
-
-
-async def test_an_order_that_no_host_has_room_for_is_given_up_in_the_end(client: Client, tmp_path: Path) -> None:
-    async with arena(client, POLICIES, tmp_path) as place:
-        full = CountedSandboxes(1)
-        await full.provision(_exam(place))
-        async with host(place, "full", full):
-            result = await place.run(box_task(), "writer", HURRIED.model_copy(update={"patience_s": 2}))
-        assert (result.end, result.validity) == (End.ENVIRONMENT_ERROR, Validity.ENVIRONMENT)
-
-
-async def test_permits_outlive_orders_that_fail_and_workers_that_vanish(client: Client, tmp_path: Path) -> None:
-    async with arena(client, POLICIES, tmp_path) as place:
-        sandboxes = CountedSandboxes(1)
-        for _ in range(3):
-            async with host(place, "a", sandboxes):  # its poll is cancelled with it
-                pass
-        async with host(place, "a", sandboxes):
-            sandboxes.unreachable = True
-            spec = await place.plan(box_task(), "writer")
-            handle = await place.start(spec, HURRIED)
-            await asyncio.sleep(0.5)
-            sandboxes.unreachable = False
-            await handle.result()
-            assert (await place.run(box_task(), "writer", HURRIED)).end is End.SUBMITTED
-        assert (await sandboxes.capacity()).free == 1
-
-
-async def test_room_that_was_lost_while_nobody_came_is_found_elsewhere(client: Client, tmp_path: Path) -> None:
-    """The first host has asked for an order when it still had room."""
-    async with arena(client, POLICIES, tmp_path) as place:
-        full, free = CountedSandboxes(1), CountedSandboxes(1)
-        async with host(place, "full", full):
-            assert (await place.run(box_task(), "writer", HURRIED)).end is End.SUBMITTED
-            await full.provision(_exam(place))
-            async with host(place, "free", free):
-                assert (await place.run(box_task(), "writer", HURRIED)).end is End.SUBMITTED
-        assert (len(full.made), len(free.made)) == (2, 1)
-
-
-async def test_a_worker_that_vanishes_with_the_answer_finds_the_only_sandbox_again(
-    client: Client, tmp_path: Path
-) -> None:
-    """It holds the only slot: an order that looked for room anew would wait for itself."""
-    async with arena(client, POLICIES, tmp_path) as place:
-        gated = GatedSandboxes(a := CountedSandboxes(1))
-        gate = gated.gates["provision answered"]
-        gate.shut()
-        async with host(place, "a", a, lambda parts: replace(parts, sandboxes=gated)):
-            spec = await place.plan(box_task(), "writer")
-            handle = await place.start(spec, HURRIED)
-            await gate.reached.wait()
-        async with host(place, "a", a):
-            await handle.result()
-        evidence = await evidence_of(place, spec)
-        assert evidence.sandbox is not None
-        assert (evidence.sandbox.facts.incarnation, a.made) == (1, [spec.episode_id])
 
 
 async def test_a_slow_host_is_given_its_work_again(client: Client, tmp_path: Path) -> None:
@@ -164,7 +57,7 @@ async def _waits_for_a_slow_host(client: Client, home: Path, others: Callable[[P
     """Its worker is away for longer than the outage limit, and its signs of life go on."""
     async with arena(client, POLICIES, home) as place:
         a, b = MemorySandboxes(), MemorySandboxes(1)
-        await b.provision(_exam(place))
+        await b.provision(exam(place))
         async with host(place, "b", b, others):
             a.started.shut()
             async with host(place, "a", a):
@@ -201,7 +94,7 @@ async def test_an_episode_goes_on_elsewhere_when_its_host_is_lost_and_what_is_le
     """A host that is alone is reached by the queue of all; whoever comes later must not take what is not his."""
     async with arena(client, POLICIES, tmp_path) as place, AsyncExitStack() as later:
         a, b = MemorySandboxes(), MemorySandboxes(1)
-        exam = await b.provision(_exam(place))
+        taken = await b.provision(exam(place))
         if not alone:
             await later.enter_async_context(host(place, "b", b))
         async with host(place, "a", a):
@@ -210,7 +103,7 @@ async def test_an_episode_goes_on_elsewhere_when_its_host_is_lost_and_what_is_le
             assert held.place.permit == Permit(host="a", alone=alone)
             if alone:
                 await later.enter_async_context(host(place, "b", b))
-        await b.release(exam)
+        await b.release(taken)
         await handle.result()
         result = await place.outcome(spec)
         assert (result.end, result.validity) == (End.SUBMITTED, Validity.VALID)

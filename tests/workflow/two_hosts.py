@@ -9,7 +9,7 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from schemas.sandbox import SandboxOrder, SandboxRef
-from tests.workflow.arena import QUICK, Arena
+from tests.workflow.arena import QUICK, Arena, lease_request
 from tiltyard.testing.memory_box import MemoryBox
 from tiltyard.testing.memory_sandboxes import MemorySandboxes
 from workers.assembly import Parts, at_work
@@ -48,3 +48,9 @@ async def host(
     parts = changed(replace(place.parts, sandboxes=sandboxes))
     async with at_work(client, parts, settings, grace=timedelta()):
         yield
+
+
+def exam(place: Arena) -> SandboxOrder:
+    """An order of an examination, which takes a slot and belongs to no episode of the arena."""
+    owner = lease_request("other", cluster=place.settings.cluster).owner
+    return SandboxOrder(driver="bubblewrap", name="exam", incarnation=1, owner=owner, episode_id="other")
