@@ -90,6 +90,7 @@ class Command:
         self.sandbox, self.operation, self.pid = sandbox, operation, pid
         *self.pipes, self.status, self.release = ours
         self.outputs: dict[int, Capture] = {}
+        self.read_to_end: set[int] = set()  # outputs that are closed: by now these numbers may be somebody else's
         self.said = b""
         self.timed_out = False
         self.began = self.timeout_s = 0.0
@@ -150,6 +151,7 @@ class Command:
             return
         self.outputs[fd].feed(data)
         if not data:
+            self.read_to_end.add(fd)
             self.sandbox.loop.off(fd)
 
     def on_timeout(self) -> None:
@@ -172,27 +174,36 @@ class Command:
         sandbox.loop.forget(self.status)
         os.close(self.status)
         self._let_go()
-        outputs = [self.last_output(fd) for fd in self.outputs]
+        stdout, stderr = [self.last_output(fd) for fd in self.outputs]
         sandbox.marks.finish(operation.op_id)
         if failure.isdigit():
             sandbox.programs.forget(self.pid)
             return operation.end({"code": "cannot_start", "message": cannot_start(operation, int(failure))})
-        if os.WIFSIGNALED(status):
-            operation.signal = SIGNALS.get(os.WTERMSIG(status), f"signal {os.WTERMSIG(status)}")
-        else:
-            operation.exit_code = os.WEXITSTATUS(status)
         if sandbox.programs.fd < 0:
             sandbox.programs.look_around(sandbox.reach.others())
+        self._record(status)
+        return operation.end({"exec": self._result(stdout, stderr)})
+
+    def _record(self, status: int) -> None:
+        """How it ended, and what it had said by then, for the facts."""
+        if os.WIFSIGNALED(status):
+            self.operation.signal = SIGNALS.get(os.WTERMSIG(status), f"signal {os.WTERMSIG(status)}")
+        else:
+            self.operation.exit_code = os.WEXITSTATUS(status)
         stdout, stderr = self.outputs.values()
-        operation.outputs = {"stdout": stdout.record(), "stderr": stderr.record()}
+        self.operation.outputs = {"stdout": stdout.record(), "stderr": stderr.record()}
+
+    def _result(self, stdout: dict[str, Any], stderr: dict[str, Any]) -> dict[str, Any]:
+        """As ``schemas.operation.ExecResult``."""
+        operation = self.operation
         result = {
             "exit_code": operation.exit_code, "signal": operation.signal, "timed_out": self.timed_out,
-            "stdout": outputs[0], "stderr": outputs[1],
+            "stdout": stdout, "stderr": stderr,
             "timeout_s": self.timeout_s, "duration_s": round(time.monotonic() - self.began, 6),
         }  # fmt: skip
-        if (seen := sandbox.dealings.seen(operation.op_id)) is not None:
+        if (seen := self.sandbox.dealings.seen(operation.op_id)) is not None:
             result["world"] = seen
-        return operation.end({"exec": result})
+        return result
 
     def _failure(self) -> bytes:
         """The error that kept it from its program, as a number, if there was one. Of a child that was killed before
@@ -202,10 +213,10 @@ class Command:
 
     def last_output(self, fd: int) -> dict[str, Any]:
         """What is in the pipe at this moment, and no more: somebody may go on writing."""
-        loop = self.sandbox.loop
-        if loop.has(fd):
+        if fd not in self.read_to_end:
             waiting = bytearray(4)
             fcntl.ioctl(fd, FIONREAD, waiting)
             self.on_output(fd, int.from_bytes(waiting, "little") or 1)
-            loop.off(fd)
+        if fd not in self.read_to_end:
+            self.sandbox.loop.off(fd)
         return self.outputs[fd].output()

@@ -60,9 +60,6 @@ class Loop:
             self._poll.unregister(fd)
         return known
 
-    def has(self, fd: int) -> bool:
-        return fd in self._calls
-
     def after(self, delay_s: float, then: Callable[[], None]) -> Timer:
         timer = Timer(time.monotonic() + delay_s, then)
         self._timers.append(timer)

@@ -115,6 +115,27 @@ async def a_child_that_holds_the_outputs(den: Supervised) -> None:
     assert (result.exit_code, result.stdout.text) == (4, "said\n")
 
 
+async def an_output_that_was_closed_is_nobody_elses(den: Supervised) -> None:
+    """The number of a closed descriptor is given out again: to another command's output, or to watch a process."""
+    waits = "until [ -e {} ]; do read -t 0.01 -r _ < waiting || :; done"
+    os.mkfifo(den.work / "waiting")
+    holds = os.open(den.work / "waiting", os.O_RDWR)
+    first = asyncio.create_task(den.run("bash", "-c", f"exec >&- 2>&-; : > closed; {waits.format('go')}"))
+    await den.appears("closed")
+    for _ in range(3):
+        await den.link.ask("ping")  # it has seen the ends of both outputs by then
+    second = asyncio.create_task(den.run("bash", "-c", f"echo one; : > began; {waits.format('stop')}; echo two"))
+    await den.appears("began")
+    (den.work / "go").touch()
+    ended = (await first).exec
+    (den.work / "stop").touch()
+    other = (await second).exec
+    os.close(holds)
+    assert ended is not None
+    assert other is not None
+    assert (ended.exit_code, ended.stdout.text, other.stdout.text) == (0, "", "one\ntwo\n")
+
+
 async def a_timeout_ends_the_session(den: Supervised) -> None:
     """Also those that left the group of the leader, and that were left by their parents."""
     script = (
@@ -172,6 +193,7 @@ async def it_tells_why_it_cannot_start(den: Supervised) -> None:
 
 CHECKS = (
     a_child_that_holds_the_outputs,
+    an_output_that_was_closed_is_nobody_elses,
     a_timeout_ends_the_session,
     a_long_line_takes_no_memory,
     a_cut_goes_through_no_character,
@@ -205,7 +227,7 @@ async def test_a_supervisor_that_does_worse_is_caught(check: Any, old: str, new:
 async def test_a_supervisor_that_waits_for_the_end_of_output_is_caught(tmp_path: Path) -> None:
     """It would never come."""
     old = '            self.on_output(fd, int.from_bytes(waiting, "little") or 1)\n'
-    waits = "os.set_blocking(fd, True)\n            while loop.has(fd): self.on_output(fd)"
+    waits = "os.set_blocking(fd, True)\n            while fd not in self.read_to_end: self.on_output(fd)"
     new = f"            {waits}\n"
     async with supervised(tmp_path, changed(old, new, tmp_path)) as den:
         asked = asyncio.create_task(den.sh("echo said; echo > on; sleep 1000 & exit 4"))
@@ -218,10 +240,17 @@ async def test_a_supervisor_that_waits_for_the_end_of_output_is_caught(tmp_path:
     assert UnsafeLocalLauncher().sweep({"folder": str(tmp_path)}), "the sleeper is left"
 
 
+async def descriptors(den: Supervised) -> int:
+    """How many it has open once it has heard of everybody's end."""
+    for do in ("settle", "ping", "ping"):
+        await den.link.ask(do, limit_s=5)
+    return len(os.listdir(f"/proc/{den.process.pid}/fd"))
+
+
 async def test_without_descriptors_nothing_starts_and_nothing_leaks(tmp_path: Path) -> None:
     async with supervised(tmp_path) as den:
         assert (await den.sh("exit 0")).exit_code == 0
-        open_files = len(os.listdir(f"/proc/{den.process.pid}/fd"))
+        open_files = await descriptors(den)
         soft, hard = resource.prlimit(den.process.pid, resource.RLIMIT_NOFILE)
         for room in range(1, 10):
             resource.prlimit(den.process.pid, resource.RLIMIT_NOFILE, (open_files + room, hard))
@@ -230,7 +259,7 @@ async def test_without_descriptors_nothing_starts_and_nothing_leaks(tmp_path: Pa
             assert (reply.code == "cannot_start") == ("Too many open files" in reply.message)
         resource.prlimit(den.process.pid, resource.RLIMIT_NOFILE, (soft, hard))
         assert (await den.sh("exit 5")).exit_code == 5
-        assert len(os.listdir(f"/proc/{den.process.pid}/fd")) == open_files
+        assert await descriptors(den) == open_files
 
 
 async def test_processor_time_is_ended_by_its_signal(tmp_path: Path) -> None:
