@@ -22,9 +22,9 @@ DriverName = Literal["bubblewrap", "docker", "unsafe-local"]
 BASE_IMAGE = "base"
 """The image of a task that names none. Only Docker has images; what other drivers show is the machine's own."""
 
-Enforced = Literal["cpu", "memory", "processes", "disk", "file_count", "output", "network", "files"]
-"""What a driver can hold a sandbox to on this machine. ``files`` are those of others, with all other rights;
-``file_count`` is how many its own places may hold."""
+Enforced = Literal["cpu", "memory", "processes", "processors", "disk", "file_count", "output", "network", "files"]
+"""What a driver can hold a sandbox to on this machine. ``processors`` is how many all of it may keep busy;
+``files`` are those of others, with all other rights; ``file_count`` is how many its own places may hold."""
 
 Sight = Literal["every_exec", "connections", "marked_reads", "control_groups"]
 """What can be told of a sandbox on this machine: each program that is started, attempts to reach somebody, reads of

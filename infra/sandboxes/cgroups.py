@@ -1,4 +1,4 @@
-"""Control groups: how much memory, and how many processes, all of a sandbox may have together.
+"""Control groups: how much memory, and how many processes and processors, all of a sandbox may have together.
 
 They are made below the group that this process lives in, or the nearest one above that lets us: of version 1 (one
 tree a controller) or 2, whichever has the controller here. Where neither may be written there are none, and only
@@ -9,7 +9,7 @@ import errno
 import os
 import secrets
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -26,15 +26,25 @@ SUPERVISOR_BYTES = 64 * 2**20
 SUPERVISOR_PROCESSES = 8
 """Processes of the supervisor beside those of the sandbox: itself, and commands that it prepares."""
 
+PROCESSORS, PERIOD_US = 1, 100_000
+"""So many processors may all of a sandbox keep busy, its supervisor included. They are given out anew in each
+period, of so many microseconds: whoever has used them up waits for the next one."""
+
+QUOTA_US = PROCESSORS * PERIOD_US
+
 _PREFIX = "tiltyard."
 
 
 class Place(NamedTuple):
-    """A folder in which groups for one resource are made, and the table of what is written into a new one."""
+    """A folder in which groups for one resource are made, and the table of what is written into a new one.
+
+    ``tree`` is where its tree is mounted. In one tree a process is in one group only.
+    """
 
     resource: Enforced
     folder: Path
-    limits: Mapping[str, Callable[[SandboxLimits], int]]
+    limits: Mapping[str, Callable[[SandboxLimits], int | str]]
+    tree: Path = Path("/")
 
 
 def memory_of(limits: SandboxLimits) -> int:
@@ -46,14 +56,16 @@ def processes_of(limits: SandboxLimits) -> int:
     return limits.processes + SUPERVISOR_PROCESSES
 
 
-_LIMITS: Mapping[tuple[int, Enforced], Mapping[str, Callable[[SandboxLimits], int]]] = {
+_LIMITS: Mapping[tuple[int, Enforced], Mapping[str, Callable[[SandboxLimits], int | str]]] = {
     # Swap would make a limit on memory a limit on patience. Version 1 counts memory and swap together.
     (1, "memory"): {"memory.limit_in_bytes": memory_of, "memory.memsw.limit_in_bytes": memory_of},
     (1, "processes"): {"pids.max": processes_of},
+    (1, "processors"): {"cpu.cfs_period_us": lambda _: PERIOD_US, "cpu.cfs_quota_us": lambda _: QUOTA_US},
     (2, "memory"): {"memory.max": memory_of, "memory.swap.max": lambda _: 0},
     (2, "processes"): {"pids.max": processes_of},
+    (2, "processors"): {"cpu.max": lambda _: f"{QUOTA_US} {PERIOD_US}"},
 }
-_CONTROLLERS: Mapping[str, Enforced] = {"memory": "memory", "pids": "processes"}
+_CONTROLLERS: Mapping[str, Enforced] = {"memory": "memory", "pids": "processes", "cpu": "processors"}
 _OPTIONAL = ("memory.memsw.limit_in_bytes", "memory.swap.max")  # absent where the kernel does not account for swap
 
 
@@ -146,11 +158,18 @@ def find_groups(cgroup: str | None = None, mountinfo: str | None = None) -> Cont
     """
     cgroup = _own(Path("/proc/self/cgroup")) if cgroup is None else cgroup
     mountinfo = _own(Path("/proc/self/mountinfo")) if mountinfo is None else mountinfo
+    return ControlGroups(chosen(candidates(cgroup, mountinfo), _takes))
+
+
+def chosen(places: Iterable[Place], takes: Callable[[Place], bool]) -> tuple[Place, ...]:
+    """The first for each resource that takes groups. All of one tree are one: a process that joined another would
+    have left the first."""
     usable: dict[Enforced, Place] = {}
-    for place in candidates(cgroup, mountinfo):
-        if place.resource not in usable and _takes(place):
+    for place in places:
+        elsewhere = any(one.tree == place.tree and one.folder != place.folder for one in usable.values())
+        if place.resource not in usable and not elsewhere and takes(place):
             usable[place.resource] = place
-    return ControlGroups(tuple(usable.values()))
+    return tuple(usable.values())
 
 
 def groups_of(pid: int) -> Group:
@@ -177,7 +196,7 @@ def candidates(cgroup: str, mountinfo: str) -> Iterator[Place]:
             path = own.get(controller if version == 1 else "", root)
             for folder in _upwards(mount, root, path):
                 resource = _CONTROLLERS[controller]
-                yield Place(resource, folder, _LIMITS[version, resource])
+                yield Place(resource, folder, _LIMITS[version, resource], mount)
 
 
 def is_ours(folder: Path) -> bool:

@@ -56,6 +56,7 @@ def enforced(told: Told, groups: Collection[Enforced], volumes: Collection[Volum
         "cpu": True,
         "memory": "memory" in groups,
         "processes": "processes" in groups or told["processes"] == FORKS,
+        "processors": "processors" in groups,
         "disk": told["writable_bytes"] == {volume.name: volume.size for volume in volumes},
         "file_count": told["writable_files"] == {volume.name: volume.files for volume in volumes},
         "output": True,

@@ -24,7 +24,12 @@ GROUPS = (
 
 NUMBER = ("the number of files is held by memory only, for only root can mount with such a limit", "")
 
-NOT_HELD: dict[Enforced, tuple[str, str]] = {"memory": GROUPS, "processes": GROUPS, "file_count": NUMBER}
+NOT_HELD: dict[Enforced, tuple[str, str]] = {
+    "memory": GROUPS,
+    "processes": GROUPS,
+    "processors": GROUPS,
+    "file_count": NUMBER,
+}
 """Why bubblewrap may not hold a sandbox to something that it holds it to elsewhere, and how to mend it."""
 
 

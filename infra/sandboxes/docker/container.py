@@ -9,6 +9,7 @@ import docker
 from docker.errors import DockerException, NotFound
 from docker.types import LogConfig
 
+from infra.sandboxes.cgroups import PERIOD_US, QUOTA_US
 from infra.sandboxes.compiled import NAME, PLACE
 from infra.sandboxes.docker.door import DOOR
 from infra.sandboxes.docker.engine import NoAnswer
@@ -62,6 +63,8 @@ def _held(member: Member) -> dict[str, Any]:
         "pids_limit": tasks_of(processes) if is_gvisor(member.kind.runtime) else processes,
         "mem_limit": member.kind.memory_bytes,
         "memswap_limit": member.kind.memory_bytes,
+        "cpu_period": PERIOD_US,
+        "cpu_quota": QUOTA_US,
         "log_config": LogConfig(type=LogConfig.types.NONE),
         "init": False,
         "sysctls": SYSCTLS,

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from docker.errors import DockerException
 
@@ -38,7 +38,7 @@ LAUNCHES = 8
 CLOSE_S = 10.0
 """How long the engine is asked for ends when the driver is closed, in seconds: its host is to end soon."""
 
-ENFORCED: tuple[Enforced, ...] = ("cpu", "memory", "processes", "disk", "file_count", "output", "network", "files")
+ENFORCED: tuple[Enforced, ...] = get_args(Enforced)
 
 START_DOCKER = "install Docker (Debian: docker.io) and start it, or set DOCKER_HOST"
 

@@ -42,7 +42,7 @@ def test_what_an_ordinary_user_is_told_is_what_the_page_says() -> None:
     assert re.findall(r"`(systemd-run [^`]+)`", page) == [command]
 
 
-@pytest.mark.parametrize("limit", ["memory", "processes"])
+@pytest.mark.parametrize("limit", ["memory", "processes", "processors"])
 def test_a_limit_that_the_machine_cannot_hold_is_told_with_the_mend(limit: Enforced) -> None:
     held = tuple(one for one in ALL if one != limit)
     found = driver_check(SandboxOffer(driver="bubblewrap", available=True, enforced=held))

@@ -11,6 +11,7 @@ from infra.sandboxes.cgroups import (
     ControlGroups,
     Place,
     candidates,
+    chosen,
     find_groups,
     memory_of,
 )
@@ -40,7 +41,7 @@ def test_version_2_our_own_group_first_then_those_above_it() -> None:
         "/sys/fs/cgroup/user.slice",
         "/sys/fs/cgroup",
     ]
-    assert tried("0::/user.slice/app.scope\n", V2) == {"memory": folders, "processes": folders}
+    assert tried("0::/user.slice/app.scope\n", V2) == dict.fromkeys(("memory", "processes", "processors"), folders)
 
 
 def test_version_1_each_controller_in_its_own_tree() -> None:
@@ -52,6 +53,18 @@ def test_version_1_each_controller_in_its_own_tree() -> None:
         "/sys/fs/cgroup/memory",
     ]
     assert found["processes"][0] == "/sys/fs/cgroup/pids"
+    assert found["processors"][0] == "/sys/fs/cgroup/cpu,cpuacct"
+
+
+def test_all_groups_of_one_tree_are_one() -> None:
+    """Memory may be had in our own group, and processors in one above: to join both is to leave one."""
+    own, above = Path("/t/user/app"), Path("/t/user")
+    places = [Place(kind, folder, {}, Path("/t")) for kind in ("memory", "processors") for folder in (own, above)]
+    taken = chosen(places, lambda place: (place.resource, place.folder) != ("processors", own))
+    assert [(place.resource, place.folder) for place in taken] == [("memory", own)]
+    assert [place.folder for place in chosen(places, lambda place: True)] == [own, own]
+    other = Place("processors", Path("/cpu"), {}, Path("/cpu"))
+    assert chosen([*places[:2], other], lambda place: True) == (places[0], other)
 
 
 def test_a_container_sees_its_own_group_as_the_root() -> None:

@@ -66,8 +66,8 @@ def test_another_system_is_told_what_it_lacks() -> None:
 
 def test_a_good_sandbox_lacks_nothing() -> None:
     assert lacking(GOOD) == ""
-    held = enforced(GOOD, {"memory", "processes"}, VOLUMES)
-    assert held == ("cpu", "memory", "processes", "disk", "file_count", "output", "network", "files")
+    held = enforced(GOOD, {"memory", "processes", "processors"}, VOLUMES)
+    assert held == ("cpu", "memory", "processes", "processors", "disk", "file_count", "output", "network", "files")
 
 
 @pytest.mark.parametrize(
