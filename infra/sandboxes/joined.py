@@ -12,8 +12,9 @@ import symtable
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from threading import Lock
 from typing import NamedTuple
+
+from tenacity import retry, retry_if_exception_type, stop_after_attempt
 
 from infra.sandboxes import supervisor
 from infra.sandboxes.judging import OLDEST
@@ -30,8 +31,9 @@ HEAD = "# Joined from its modules.\nfrom __future__ import annotations\n\n"
 
 Import = ast.Import | ast.ImportFrom
 
-_PARSING = Lock()
-"""Python 3.11 gets its own depth wrong when two threads parse at once, and says that in a ``SystemError``."""
+PARSED_AGAIN = 50
+"""Python 3.11 gets its own depth wrong when anybody parses while it does, another thread or what a collection of
+garbage runs, such as the log of an error. It says that in a ``SystemError``, and may be asked again."""
 
 
 class NotJoinable(Exception):
@@ -51,8 +53,7 @@ class Module(NamedTuple):
 def joined(folder: Path = FOLDER) -> str:
     """The source of the supervisor. Raises ``NotJoinable``, and ``SyntaxError`` for what the oldest Python that it
     runs on does not know."""
-    with _PARSING:
-        modules = {path.stem: module_of(path) for path in sorted(folder.glob("*.py")) if path.stem != "__init__"}
+    modules = {path.stem: module_of(path) for path in sorted(folder.glob("*.py")) if path.stem != "__init__"}
     ordered = [modules[name] for name in _order(modules)]
     _refuse_doubles(ordered)
     library = sorted({line for module in ordered for line in module.library})
@@ -63,7 +64,7 @@ def joined(folder: Path = FOLDER) -> str:
 def module_of(path: Path) -> Module:
     """Take a module apart. Raises ``NotJoinable`` for an import that is none of the two plain forms."""
     text = path.read_text()
-    tree = ast.parse(text, str(path), feature_version=OLDEST)
+    tree = _parsed(text, path)
     head = list(_head(tree))
     end = max((node.end_lineno or 0 for node in head), default=0)
     if any(node.lineno <= end for node in tree.body[len(head) :]):
@@ -81,6 +82,11 @@ def module_of(path: Path) -> Module:
             names = [one.asname or one.name.split(".")[0] for one in node.names]
             module.library[ast.unparse(node)] = names
     return module
+
+
+@retry(retry=retry_if_exception_type(SystemError), stop=stop_after_attempt(PARSED_AGAIN), reraise=True)
+def _parsed(text: str, path: Path) -> ast.Module:
+    return ast.parse(text, str(path), feature_version=OLDEST)
 
 
 def _head(tree: ast.Module) -> Iterator[ast.stmt]:

@@ -1,10 +1,12 @@
 """The supervisor as one file: it has what its modules have, and a module that would not fit in is refused."""
 
 import ast
+import gc
 import importlib
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -153,3 +155,21 @@ def test_what_the_oldest_python_does_not_know_is_refused(tmp_path: Path) -> None
 def test_threads_join_at_the_same_time() -> None:
     with ThreadPoolExecutor(8) as threads:
         assert len(set(threads.map(lambda _: joined(), range(24)))) == 1
+
+
+def test_what_garbage_runs_may_parse_too() -> None:
+    """The log of an error does, when a task is collected that nobody waited for."""
+
+    def parse(phase: str, _: object) -> None:
+        with suppress(SystemError):
+            ast.parse("f(x)[1] + 2")
+
+    times = gc.get_threshold()
+    gc.set_threshold(300)
+    gc.callbacks.append(parse)
+    try:
+        found = joined()
+    finally:
+        gc.callbacks.remove(parse)
+        gc.set_threshold(*times)
+    assert found == joined()
