@@ -71,19 +71,23 @@ class Sandbox:
         work = os.open(path, FOLDER)
         try:
             recipe = Recipe(work, environment, limits, agent, bool(request.get("own_user", pid_one)))
-            with agent:
-                folders = put_start(work, request.get("start", {}).get("entries", []), request["tail"])
-                self.marks.watch(work, request.get("marked", {}))
-                close_folders(work, folders)
+            self._put_files(work, agent, request)
         except BaseException:
             os.close(work)
             raise
         self.agent = self.programs.agent = agent
         self.recipe, self.limits, self.environment = recipe, limits, environment
         self.reach, self.journal.sync, self.work = Reach(pid_one), bool(request.get("sync", False)), work
+        self.clock.begin()
+
+    def _put_files(self, work: int, agent: Agent, request: dict[str, Any]) -> None:
+        """The files that it begins with, and be told of reads of those that are marked."""
+        with agent:
+            folders = put_start(work, request.get("start", {}).get("entries", []), request["tail"])
+            self.marks.watch(work, request.get("marked", {}))
+            close_folders(work, folders)
         if self.marks.fd >= 0:
             self.loop.on(self.marks.fd, self.marks.collect)
-        self.clock.begin()
 
     def reader_of(self, file: File) -> Reader | None:
         """Who has a file open, and of which operation."""
