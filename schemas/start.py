@@ -84,6 +84,7 @@ class Carried(Model):
     slice_no: int
     turns: int
     used_s: float = Field(description="of the wall-time budget")
+    noticed: bool = Field(default=False, description="the policy has been told that the wall time ends")
     timings: dict[str, float] = {}
     place: SandboxPlace = SandboxPlace()
 

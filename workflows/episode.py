@@ -43,7 +43,7 @@ class EpisodeWorkflow:
         self._used_s = carried.used_s if carried else 0.0
         self._timings = dict(carried.timings) if carried else {}
         self._paused = False
-        self._noticed = False
+        self._noticed = carried.noticed if carried else False
         self._phase: Phase = "leasing"
         self._question = ""
         self._answered = False
@@ -219,6 +219,7 @@ class EpisodeWorkflow:
             slice_no=self._slices.number,
             turns=self._turns,
             used_s=self._used_s,
+            noticed=self._noticed,
             timings=self._timings,
             place=self._sandbox.place,
         )

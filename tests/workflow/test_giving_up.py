@@ -1,15 +1,11 @@
 """An episode that waits long gives its sandbox up, and goes on in another one with the same files."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.testing import WorkflowEnvironment
 
-from infra.local.temporal import temporal_binary
 from schemas.decision import Call, Decision
 from schemas.episode import End, Validity
 from schemas.evidence import Evidence
@@ -26,17 +22,6 @@ from tiltyard.trace import unpack
 DAY = 86_400
 AT_ONCE = QUICK.model_copy(update={"keep_sandbox_s": 0})
 """Whatever the episode waits for, it gives its sandbox up."""
-
-
-@pytest.fixture(scope="module")
-async def skipping() -> AsyncIterator[Client]:
-    async with await WorkflowEnvironment.start_time_skipping_v2(
-        dev_server_existing_path=temporal_binary(),
-        dev_server_extra_args=["--dynamic-config-value", "frontend.WorkflowTimeSkippingEnabled=true"],
-        dev_server_log_level="error",
-        data_converter=pydantic_data_converter,
-    ) as environment:
-        yield environment.client
 
 
 def said(evidence: Evidence) -> list[object]:

@@ -1,5 +1,6 @@
 """Sandboxes that are lost in the last turn, or after it: what the episode is judged by then."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from schemas.episode import End, EpisodeSpec, Validity
 from schemas.start import Tuning
 from schemas.task import Limits
 from schemas.view import View
-from tests.workflow.arena import QUICK, Arena, calls
+from tests.workflow.arena import QUICK, Arena, arena, calls
 from tests.workflow.boxes import (
     UNSLICED,
     GatedSandboxes,
@@ -144,3 +145,25 @@ async def test_what_the_drain_of_a_sandbox_has_ended_is_counted_when_it_is_lost_
         await _lose_at(place, gated, "facts", spec, loss=loss)
         drain = (await place.outcome(spec)).drain
         assert (drain.processes_found, drain.ended_by_term + drain.ended_by_kill) == (2, 2)
+
+
+@pytest.mark.parametrize("slices_per_run", [1, 500], ids=["each slice in another run", "all in one run"])
+async def test_lost_in_the_last_turn_before_the_wall_time_ends(
+    client: Client, tmp_path: Path, slices_per_run: int
+) -> None:
+    """That the policy has been told so is known to the next run of the chain: there is no other last turn."""
+    told: list[bool] = []
+
+    async def slow(view: View) -> Decision:
+        told.append("last turn" in view.notice)
+        await asyncio.sleep(0 if told[-1] else 0.2)
+        if told[-1]:
+            place.sandboxes.lose(spec.episode_id)
+        return calls("shell", command=f"echo {view.turn}")
+
+    async with arena(client, {"slow": slow}, tmp_path) as place, place.worker():
+        spec = await place.plan(box_task().model_copy(update={"limits": Limits(wall_s=3)}), "slow")
+        handle = await place.start(spec, QUICK.model_copy(update={"slices_per_run": slices_per_run}))
+        await client.get_workflow_handle(handle.id).result()
+        assert (await place.outcome(spec)).reason == "the sandbox was lost, and no turn is left"
+        assert sum(told) == 1

@@ -1,15 +1,11 @@
 """Waiting for days: an advance of the world's clock, or a durable timer in real time (here: skipped)."""
 
-from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.testing import WorkflowEnvironment
 
-from infra.local.temporal import temporal_binary
 from schemas.decision import Decision
 from schemas.episode import End
 from schemas.start import Tuning
@@ -19,17 +15,6 @@ from tests.workflow.arena import arena, calls, tally_task
 from tiltyard.trace import unpack
 
 DAY = 86_400
-
-
-@pytest.fixture(scope="session")
-async def skipping() -> AsyncIterator[WorkflowEnvironment]:
-    async with await WorkflowEnvironment.start_time_skipping_v2(
-        dev_server_existing_path=temporal_binary(),
-        dev_server_extra_args=["--dynamic-config-value", "frontend.WorkflowTimeSkippingEnabled=true"],
-        dev_server_log_level="error",
-        data_converter=pydantic_data_converter,
-    ) as environment:
-        yield environment
 
 
 def patient(view: View) -> Decision:
@@ -60,14 +45,14 @@ async def test_a_simulated_wait_runs_what_comes_due_and_takes_no_time(client: Cl
         assert described.close_time - described.start_time < timedelta(minutes=1)
 
 
-async def test_a_real_wait_is_a_durable_timer(skipping: WorkflowEnvironment, tmp_path: Path) -> None:
-    async with arena(skipping.client, {"patient": patient}, tmp_path) as place, place.worker():
+async def test_a_real_wait_is_a_durable_timer(skipping: Client, tmp_path: Path) -> None:
+    async with arena(skipping, {"patient": patient}, tmp_path) as place, place.worker():
         spec = await place.plan(tally_task(waiting="real", limits=Limits(wall_s=10 * DAY)), "patient")
         handle = await place.start(spec)
         await handle.result()
         result = await place.outcome(spec)
         assert (result.end, result.answer) == (End.SUBMITTED, {"total": 1})
-        assert await _slept(handle.id, skipping.client) == timedelta(days=3)
+        assert await _slept(handle.id, skipping) == timedelta(days=3)
         await place.assert_nothing_left(spec)
 
 
@@ -86,26 +71,24 @@ async def test_a_real_wait_past_the_wall_budget_ends_the_episode(client: Client,
         assert datetime.now().astimezone() - began < timedelta(minutes=30)
 
 
-async def test_a_real_wait_outlives_a_run_that_continues_as_new(
-    skipping: WorkflowEnvironment, tmp_path: Path
-) -> None:
-    async with arena(skipping.client, {"patient": patient}, tmp_path) as place, place.worker():
+async def test_a_real_wait_outlives_a_run_that_continues_as_new(skipping: Client, tmp_path: Path) -> None:
+    async with arena(skipping, {"patient": patient}, tmp_path) as place, place.worker():
         spec = await place.plan(tally_task(waiting="real", limits=Limits(wall_s=10 * DAY)), "patient")
         handle = await place.start(spec, Tuning(slice_turns=1, slices_per_run=1))
-        await skipping.client.get_workflow_handle(handle.id).result()
+        await skipping.get_workflow_handle(handle.id).result()
         assert (await place.outcome(spec)).answer == {"total": 1}
 
 
 async def test_what_was_used_of_the_wall_budget_is_carried_from_run_to_run(
-    skipping: WorkflowEnvironment, tmp_path: Path
+    skipping: Client, tmp_path: Path
 ) -> None:
     def waiting(view: View) -> Decision:
         return calls("wait", seconds=DAY + view.turn)
 
-    async with arena(skipping.client, {"waiting": waiting}, tmp_path) as place, place.worker():
+    async with arena(skipping, {"waiting": waiting}, tmp_path) as place, place.worker():
         spec = await place.plan(tally_task(waiting="real", limits=Limits(wall_s=3.5 * DAY)), "waiting")
         handle = await place.start(spec, Tuning(slice_turns=1, slices_per_run=1))
-        await skipping.client.get_workflow_handle(handle.id).result()
+        await skipping.get_workflow_handle(handle.id).result()
         result = await place.outcome(spec)
         assert (result.end, result.counts.turns) == (End.BUDGET_EXHAUSTED, 4)
 
