@@ -22,12 +22,13 @@ from infra.sandboxes.cgroups import ControlGroups, Group
 from infra.sandboxes.low_ports import open_low_ports
 from infra.sandboxes.mounts import as_seen_by, limit_terminals
 from infra.sandboxes.names import hosts_file
+from infra.sandboxes.records import JOURNAL
 from infra.sandboxes.stage import Stage
 from infra.sandboxes.volumes import MountedVolumes, volumes_of
 from schemas.sandbox import SandboxLimits
 
-JOURNAL, LAST_WORDS = "journal", "last-words"
-"""Files in a sandbox's folder: the supervisor's receipts, and what it or bwrap says when it cannot go on."""
+LAST_WORDS = "last-words"
+"""A file in a sandbox's folder: what bwrap or the supervisor says when it cannot go on."""
 
 START_S = 20.0
 """How long bwrap may take to make the namespaces, in seconds, on a machine that does much else."""
@@ -72,27 +73,37 @@ def begin(
         group = groups.make(limits)
         undo.callback(groups.abandon, group)
         user = stage.user_of(folder)
-        mounted = MountedVolumes(stage.volumes, limits, user) if stage.volumes and user else None
-        if mounted:
-            undo_here.callback(mounted.unmount)
+        mounted = _mounted(stage, limits, user, undo_here)
         control, theirs = socket.socketpair()
         undo.enter_context(control)
         ours.enter_context(theirs)
         (told, tells), (waits, release) = _pipe(undo, ours), _pipe(undo, undo)
-        journal = ours.enter_context((folder / JOURNAL).open("ab+", buffering=0))
         refused = ours.enter_context(stage.filter.open("rb", buffering=0))
-        proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        ours.callback(os.close, proc)
-        hosts = [(ours.enter_context(_text_of(hosts_file(services))).fileno(), "/etc/hosts")] if services else []
         own = Descriptors(tells.fileno(), waits.fileno(), refused.fileno())
-        passed = (theirs.fileno(), journal.fileno(), proc)
-        writable = mounted.volumes if mounted else volumes_of(limits)
-        room = stage.room._replace(writable=writable, texts=hosts)
+        passed = (theirs.fileno(), *_journal_and_proc(folder, ours))
+        texts = [(ours.enter_context(_text_of(hosts_file(services))).fileno(), "/etc/hosts")] if services else []
+        room = stage.room._replace(writable=mounted.volumes if mounted else volumes_of(limits), texts=texts)
         arguments = [*bwrap.arguments(room, own), *(command or _supervisor(stage))(*passed)]
-        program = _spawn(stage.program, user, folder, arguments, (*own, *passed, *(text for text, _ in hosts)))
+        program = _spawn(stage.program, user, folder, arguments, (*own, *passed, *(text for text, _ in texts)))
         undo.callback(_end, program)
         undo_here.pop_all()
         return Begun(program, control, told, waits, release, group, folder, mounted, bool(services), undo.pop_all())
+
+
+def _mounted(stage: Stage, limits: SandboxLimits, user: int | None, undo: ExitStack) -> MountedVolumes | None:
+    """What the sandbox writes to, where we may mount it and it has a user of its own."""
+    if not stage.volumes or not user:
+        return None
+    mounted = MountedVolumes(stage.volumes, limits, user)
+    undo.callback(mounted.unmount)
+    return mounted
+
+
+def _journal_and_proc(folder: Path, ours: ExitStack) -> tuple[int, int]:
+    journal = ours.enter_context((folder / JOURNAL).open("ab+", buffering=0))
+    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    ours.callback(os.close, proc)
+    return journal.fileno(), proc
 
 
 def finish(begun: Begun, within_s: float = START_S) -> BoxedSandbox:
