@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from infra.local.processes import ProcessId, alive, identify
 from infra.sandboxes import cgroups
 from infra.sandboxes.cgroups import Group
-from infra.sandboxes.launching import Renewal
+from infra.sandboxes.launching import ITSELF, Renewal
 from infra.sandboxes.looking import in_time
 from infra.sandboxes.records import JOURNAL
 from schemas.base import Model, sha256
@@ -39,6 +39,7 @@ class BoxedSandbox:
         self._first = identify(first)
         remains = Remains(folder=str(folder), first=self._first, groups=tuple(map(str, group.folders)))
         self.identity: dict[str, object] = remains.model_dump(mode="json")
+        self.made_of = ITSELF
         self.setup: dict[str, object] = {"pid_one": True}
         self.journal = folder / JOURNAL
         self.renewal: Renewal | None = None

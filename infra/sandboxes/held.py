@@ -71,7 +71,7 @@ class HeldSandbox:
         hung_up = lambda: self._loss(self._blamed(self._why))  # noqa: E731
         self._link = link = await Link.over(launched.control, hung_up, self._asked)
         self._watch = asyncio.create_task(self._lose_with(link))
-        self.now(identity=launched.identity)
+        self.now(identity=launched.identity, made_of=launched.made_of)
 
     async def set_up(self, order: SandboxOrder) -> None:
         """Have the supervisor put the order's files and limits in place."""
@@ -188,8 +188,7 @@ class HeldSandbox:
             "incarnation": self.ref.incarnation,
             "enforced": self.kept.enforced,
         }
-        known = self.kept.identity
-        outside |= {name: known[name] for name in ("image", "isolation", "served_before") if name in known}
+        outside |= self.kept.made_of.model_dump()
         outside["drain"] = self.kept.drain or SandboxDrain()
         if self.kept.state == "lost":
             await self._hear()

@@ -4,7 +4,21 @@ import socket
 from pathlib import Path
 from typing import Protocol
 
-from schemas.sandbox import DriverName, SandboxOffer, SandboxOrder
+from schemas.base import Model
+from schemas.sandbox import DriverName, Isolation, SandboxOffer, SandboxOrder
+
+
+class MadeOf(Model):
+    """What a sandbox was made of, in the words of its facts: the id of an image, where its driver has any, and how
+    many other sandboxes it was before."""
+
+    image: str = ""
+    isolation: Isolation = "fresh"
+    served_before: int = 0
+
+
+ITSELF = MadeOf()
+"""Of drivers that make each sandbox anew, and of no image."""
 
 
 class Renewal(Protocol):
@@ -27,12 +41,14 @@ class Launched(Protocol):
 
     ``control`` is a connected stream socket; its hang-up means that the sandbox is gone. ``identity`` is what a
     later host process needs to find what is left of it: small JSON data, recorded before the first frame.
-    ``setup`` are the fields of that frame that the driver knows: ``uid``, ``gid``, ``pid_one``. ``journal`` is
-    what its supervisor writes down. ``renewal`` is there where it can be used again: others are ended.
+    ``made_of`` is for its facts. ``setup`` are the fields of that frame that the driver knows: ``uid``, ``gid``,
+    ``pid_one``. ``journal`` is what its supervisor writes down. ``renewal`` is there where it can be used again:
+    others are ended.
     """
 
     control: socket.socket
     identity: dict[str, object]
+    made_of: MadeOf
     setup: dict[str, object]
     journal: Path
     renewal: Renewal | None

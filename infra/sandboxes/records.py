@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationError
 
 from infra.local.state import write_atomically
+from infra.sandboxes.launching import ITSELF, MadeOf
 from infra.sandboxes.testimony import Reached
 from schemas.base import Model, sha256
 from schemas.sandbox import Enforced, Exposes, SandboxOrder, SandboxRecord, SandboxRef, WorldAccess
@@ -28,9 +29,9 @@ NOTHING = Reached()
 class Kept(Model):
     """One sandbox as its host knows it.
 
-    ``making``: nobody has been given it yet. ``identity`` is what the driver finds its remains by. ``drain`` is
-    there once it has been drained. ``memory_kills`` processes were ended for want of memory before it was lost.
-    ``enforced`` is what it was held to when it was made.
+    ``making``: nobody has been given it yet. ``identity`` is what the driver finds its remains by. ``made_of``
+    and ``enforced`` are what it was made of and is held to. ``drain`` is there once it has been drained.
+    ``memory_kills`` processes were ended for want of memory before it was lost.
     ``earlier`` is what was reached for in the incarnations before it.
     ``exposes`` are the tools that its programs may call, ``access`` is the lease that their calls belong to.
     """
@@ -40,6 +41,7 @@ class Kept(Model):
     episode_id: str
     state: Literal["making", "live", "sealed", "lost"] = "making"
     identity: dict[str, Any] = Field(default_factory=dict)
+    made_of: MadeOf = ITSELF
     enforced: tuple[Enforced, ...] = ()
     drain: SandboxDrain | None = None
     memory_kills: int = 0

@@ -18,7 +18,8 @@ import psutil
 
 from infra.local.processes import ProcessId, alive, identify
 from infra.sandboxes import compiled
-from infra.sandboxes.launching import Renewal
+from infra.sandboxes.launching import ITSELF, Renewal
+from infra.sandboxes.records import JOURNAL
 from infra.sandboxes.seeing import told_here
 from infra.sandboxes.threads import in_thread
 from schemas.sandbox import DriverName, Enforced, SandboxOffer, SandboxOrder
@@ -29,7 +30,7 @@ __all__ = ["ENFORCED", "UnsafeLocalLauncher", "UnsafeLocalSandbox"]
 ENFORCED: tuple[Enforced, ...] = ("cpu", "output")
 """What holds without isolation: what the kernel counts for each process, and what the supervisor keeps."""
 
-WORK, JOURNAL, LAST_WORDS = "work", "journal", "last-words"
+WORK, LAST_WORDS = "work", "last-words"
 """In a sandbox's folder: its files, the supervisor's receipts, and what it says when it cannot go on."""
 
 SEARCH_PATH = ":".join(dict.fromkeys((f"{sys.base_prefix}/bin", "/usr/local/bin", "/usr/bin", "/bin")))
@@ -47,6 +48,7 @@ class UnsafeLocalSandbox:
         self._identity = identify(supervisor.pid)
         named = self._identity.model_dump() if self._identity else None
         self.identity: dict[str, object] = {"folder": str(folder), "supervisor": named}
+        self.made_of = ITSELF
         self.setup: dict[str, object] = {"pid_one": False, "work": str(folder / WORK)}
         self.journal = folder / JOURNAL
         self.renewal: Renewal | None = None

@@ -135,7 +135,7 @@ class _Acquired:
         box = await self._place.provision()
         took = time.perf_counter() - began
         self._count += 1
-        self._used += self._place.identity(box)["served_before"] > 0
+        self._used += self._place.member(box).served > 0
         await self._place.close(box)
         return took
 

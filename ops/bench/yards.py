@@ -9,9 +9,11 @@ from typing import Any
 
 from infra.sandboxes import records
 from infra.sandboxes.client import HostClient
+from infra.sandboxes.docker import member as members
 from infra.sandboxes.docker.engine import Engine, connected
 from infra.sandboxes.docker.images import Images
 from infra.sandboxes.docker.launcher import DockerLauncher
+from infra.sandboxes.docker.member import Member
 from infra.sandboxes.host import SandboxHost
 from infra.sandboxes.serve import serving
 from schemas.operation import ExecRequest
@@ -64,16 +66,17 @@ class Yard:
         if reply.exec is None or reply.exec.exit_code != 0:
             raise EnvironmentFailed(f"{argv[0]} did not run: {reply.code} {reply.message}")
 
-    def identity(self, box: SandboxRef) -> dict[str, Any]:
-        """What its driver knows of a sandbox."""
-        kept = dict(records.found(self.folder))[records.folder_of(self.folder, box)]
-        if kept is None:
+    def member(self, box: SandboxRef) -> Member:
+        """What its driver knows of a sandbox's container."""
+        folder = members.linked(records.folder_of(self.folder, box))
+        member = members.read(folder) if folder else None
+        if member is None:
             raise EnvironmentFailed(f"the benchmark's sandbox {box.name} has no record")
-        return kept.identity
+        return member
 
     def container(self, box: SandboxRef) -> dict[str, Any]:
         """What the engine says of a sandbox's container."""
-        about: dict[str, Any] = self.engine.api.inspect_container(self.identity(box)["container"])
+        about: dict[str, Any] = self.engine.api.inspect_container(self.member(box).name)
         return about
 
 

@@ -12,7 +12,7 @@ from infra.sandboxes.docker.gvisor import guests, is_gvisor
 from infra.sandboxes.docker.member import Member, journal_of
 from infra.sandboxes.docker.places import HOSTS
 from infra.sandboxes.docker.pristine import require_pristine
-from infra.sandboxes.launching import Renewal
+from infra.sandboxes.launching import MadeOf, Renewal
 from infra.sandboxes.names import hosts_file
 from infra.sandboxes.users import user_of
 from schemas.sandbox import WORK, Isolation, SandboxLimits
@@ -34,13 +34,8 @@ class ContainerSandbox:
     ) -> None:
         self.control = control
         self._member, self._containers = member, containers
-        self.identity: dict[str, object] = {
-            "folder": member.serves,
-            "container": member.name,
-            "image": member.kind.image,
-            "isolation": isolation,
-            "served_before": member.served,
-        }
+        self.identity: dict[str, object] = {"folder": member.serves, "isolation": isolation}
+        self.made_of = MadeOf(image=member.kind.image, isolation=isolation, served_before=member.served)
         user = user_of(member.folder)
         # That no more than so many processes are of this user is held by the container's control group.
         self.setup: dict[str, object] = {"pid_one": True, "own_user": False, "uid": user, "gid": user, "work": WORK}

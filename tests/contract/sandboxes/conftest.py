@@ -9,6 +9,7 @@ import pytest
 from infra.sandboxes.bubblewrap import BubblewrapLauncher
 from infra.sandboxes.docker.images import Images
 from infra.sandboxes.docker.launcher import DockerLauncher
+from infra.sandboxes.docker.places import FOLDER
 from infra.sandboxes.host import SandboxHost
 from tests.contract.sandboxes.abuse_yard import BUBBLEWRAP, DOCKER, Watched, Yard, descendants, mounts
 from tests.contract.sandboxes.docker_engine import engine_or_skip, mounts_below
@@ -51,8 +52,8 @@ async def docker_yard(request: pytest.FixtureRequest, folder: Path) -> AsyncIter
         watched = Watched(DockerLauncher(engine, Images(engine, images), folder / "shared"))
         async with SandboxHost({"docker": watched}, folder / "boxes", slots=4) as host:
             yield Yard(host, "docker", watched=watched, expected=DOCKER)
-        made = {f"/{launched.identity['container']}" for launched in watched.launched.values()}
-        assert not made & {name for one in engine.api.containers(all=True) for name in one["Names"]}
+        left = engine.api.containers(all=True, filters={"label": FOLDER})
+        assert not [one for one in left if Path(one["Labels"][FOLDER]).is_relative_to(folder)]
     assert mounts_below(folder) == []
 
 

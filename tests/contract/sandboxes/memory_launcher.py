@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from infra.sandboxes.frames import frame_of, read_frame
-from infra.sandboxes.launching import Renewal
+from infra.sandboxes.launching import ITSELF, Renewal
 from infra.sandboxes.records import JOURNAL
 from infra.sandboxes.wire import failure_of
 from schemas.operation import SandboxRequest
@@ -122,6 +122,7 @@ class MemoryLaunched:
     def __init__(self, launcher: MemoryLauncher, order: SandboxOrder, folder: Path) -> None:
         self.control, self._inside = socket.socketpair()
         self.identity: dict[str, object] = {"place": folder.name}
+        self.made_of = ITSELF
         self.setup: dict[str, object] = {"pid_one": True}
         self.journal = folder / JOURNAL
         self.renewal: Renewal | None = None
