@@ -3,37 +3,32 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Any
 
 from infra.sandboxes import records
 from infra.sandboxes.inside import Inside, Worlds
 from infra.sandboxes.launching import Launched
 from infra.sandboxes.link import Link
-from infra.sandboxes.patience import MISSES, Patience, until_silent
+from infra.sandboxes.patience import Patience
 from infra.sandboxes.records import JOURNAL, Kept
+from infra.sandboxes.supervision import Supervised, name_of
 from infra.sandboxes.testimony import Reached, Testimony, read_testimony, with_earlier, with_incarnation
 from infra.sandboxes.threads import in_thread
 from infra.sandboxes.verdicts import MemoryVerdicts
 from schemas.operation import ExecRequest, SandboxReply, SandboxRequest, request_digest
-from schemas.sandbox import SandboxOrder, SandboxRef, WorldAccess
+from schemas.sandbox import SandboxOrder, WorldAccess
 from schemas.sandbox_facts import SandboxDrain, SandboxFacts
-from tiltyard.errors import BadInput, LateWrite, SandboxLost, SandboxOutOfMemory, TiltyardError
+from tiltyard.errors import BadInput, LateWrite, SandboxLost, TiltyardError
 
 log = logging.getLogger(__name__)
-
-M = TypeVar("M", bound=BaseModel)
 
 PAUSE_S = 0.02
 """Between two looks from outside."""
 
 
-class HeldSandbox:
-    """A sandbox with its record, and the way to its supervisor for as long as that lives.
+class HeldSandbox(Supervised):
+    """A sandbox that a host has: what is asked of it, what it is drained to, and how it ends.
 
     ``end`` kills what is left of it and says whether nothing is left. ``has_slot``: it counts as one of the host's.
     """
@@ -46,24 +41,14 @@ class HeldSandbox:
         patience: Patience,
         worlds: Worlds | None = None,
     ) -> None:
-        self.kept, self.folder = kept, folder
-        self._inside = Inside(worlds)
+        super().__init__(kept, folder, patience, Inside(worlds))
         self.has_slot = False
-        self._end, self._patience = end, patience
-        self._launched: Launched | None = None
-        self._link: Link | None = None
+        self._end = end
         self._watch: asyncio.Task[None] | None = None
         self._memory = MemoryVerdicts()
         self._said = Testimony()
-        self._survived = 0  # kills for want of memory that the supervisor has answered after
-        self._undisturbed = 0  # questions that the supervisor answers before it hears of anything else
-        self._why = "its supervisor has ended"
         self._sealed_inside = self._ended = self._given_up = False
         self._ending, self._draining = asyncio.Lock(), asyncio.Lock()
-
-    @property
-    def ref(self) -> SandboxRef:
-        return self.kept.ref
 
     async def attach(self, launched: Launched) -> None:
         """Speak with the supervisor from now on; when it hangs up the sandbox is lost."""
@@ -80,7 +65,7 @@ class HeldSandbox:
         await self.ask("setup", **{**(self._launched.setup if self._launched else {}), **content})
         self.require_there()  # it may have been lost since it answered
         self.now(state="live")
-        log.info("%s is there, for the episode %s", _name(self.ref), self.kept.episode_id)
+        log.info("%s is there, for the episode %s", name_of(self.ref), self.kept.episode_id)
 
     def connect(self, access: WorldAccess) -> None:
         """What its programs ask of their world belongs to this lease from now on."""
@@ -92,14 +77,6 @@ class HeldSandbox:
         kept = self.kept
         return await self._inside.answer(kept.access, kept.ref.incarnation, kept.exposes, question)
 
-    def now(self, **changes: object) -> None:
-        """Change the record. Raises ``OSError`` when it cannot be written."""
-        self._change(changes)
-        records.write(self.folder, self.kept)
-
-    def _change(self, changes: dict[str, object]) -> None:
-        self.kept = Kept.model_validate({**self.kept.model_dump(), **changes})
-
     def _note(self, **changes: object) -> None:
         """Change the record of one that was given out. A later host tells all of them as lost whatever it says, so
         a disk that does not take it holds nobody up. Of one that was given up there is no record any more."""
@@ -108,50 +85,13 @@ class HeldSandbox:
             if not self._given_up:
                 records.write(self.folder, self.kept)
         except OSError as error:
-            log.error("the record of %s cannot be written: %s", _name(self.ref), error)
-
-    async def ask(self, do: str, beyond_s: float = 0, kills: int | None = None, **fields: Any) -> dict[str, Any]:
-        """The supervisor's answer. ``kills`` have been for want of memory so far. Raises ``SandboxLost`` when it is
-        gone, or has given none in time."""
-        within_s = beyond_s + self._patience.answer_s
-        link = self.require_there()
-        kills = self._memory_kills() if kills is None else kills
-        self._undisturbed += beyond_s <= 0
-        try:
-            async with asyncio.timeout(within_s) as limit:
-                with self._inside.excusing(limit):
-                    answer = await link.ask(do, **fields)
-        except TimeoutError:
-            await self.lose(why := self._blamed(f"its supervisor did not answer {do!r} within {within_s:g} s"))
-            raise self._loss(why) from None
-        finally:
-            self._undisturbed -= beyond_s <= 0
-        self._survived = max(self._survived, kills)
-        return answer
-
-    async def answer(self, kind: type[M], do: str, beyond_s: float = 0, **fields: Any) -> M:
-        """The answer as a model."""
-        return await self._read(kind, do, await self.ask(do, beyond_s, **fields))
-
-    async def _read(self, kind: type[M], do: str, said: dict[str, Any]) -> M:
-        """A supervisor that answers anything else is not trusted any more."""
-        try:
-            return kind.model_validate(said)
-        except ValidationError as error:
-            await self.lose(why := self._blamed(f"its supervisor answered {do!r} with what is no {kind.__name__}"))
-            raise self._loss(why) from error
-
-    def require_there(self) -> Link:
-        """The way to its supervisor. Raises ``SandboxLost``."""
-        if self.kept.state == "lost" or self._link is None:
-            raise self._loss("its processes and files are gone")
-        return self._link
+            log.error("the record of %s cannot be written: %s", name_of(self.ref), error)
 
     async def call(self, request: SandboxRequest) -> SandboxReply:
         """The supervisor knows what it has recorded before the seal, so it is asked after it too; but nothing is
         sent while it may not have heard of the seal."""
         if self.kept.state == "sealed" and not self._sealed_inside:
-            raise LateWrite(f"{request.op_id} came after the seal of {_name(self.ref)}")
+            raise LateWrite(f"{request.op_id} came after the seal of {name_of(self.ref)}")
         takes_s = request.timeout_s if isinstance(request, ExecRequest) else 0
         content, digest, kills = request.model_dump(mode="json"), request_digest(request), self._memory_kills()
         self._memory.begin(request.op_id, kills)
@@ -215,7 +155,7 @@ class HeldSandbox:
         try:
             report = await self.answer(SandboxDrain, "drain", beyond_s)
         except SandboxLost:
-            log.warning("%s was drained from outside: its supervisor did not do it", _name(self.ref))
+            log.warning("%s was drained from outside: its supervisor did not do it", name_of(self.ref))
             await self._hear()
             return SandboxDrain(found=others, ended_by_kill=others, empty=await self.end())
         return report.model_copy(update={"empty": report.empty and await self._alone()})
@@ -236,12 +176,12 @@ class HeldSandbox:
     async def lose(self, why: str) -> None:
         """It is lost from now on, and what is left of it is ended at once; its record stays until the release."""
         if was_there := self.kept.state != "lost":
-            log.warning("%s is lost: %s", _name(self.ref), why)
+            log.warning("%s is lost: %s", name_of(self.ref), why)
             self._why = why
             self._change({"state": "lost"})
         await self._hear()
         if not await self.end():
-            log.error("something of %s is left after a kill", _name(self.ref))
+            log.error("something of %s is left after a kill", name_of(self.ref))
         if was_there:
             self._note()
 
@@ -252,10 +192,10 @@ class HeldSandbox:
         if await self._given_back() or await self.end():
             self._given_up = True
             records.remove(self.folder)
-            log.info("%s was given up", _name(self.ref))
+            log.info("%s was given up", name_of(self.ref))
             return True
         self._note(state="lost")
-        log.error("something of %s is left after a kill: its place is not used again", _name(self.ref))
+        log.error("something of %s is left after a kill: its place is not used again", name_of(self.ref))
         return False
 
     async def _given_back(self) -> bool:
@@ -271,7 +211,7 @@ class HeldSandbox:
                 self._link.close()
                 self._ended = await in_thread(renewal.finish)
             except (TiltyardError, TimeoutError, OSError) as error:
-                log.warning("%s is not used again: %s", _name(self.ref), error)
+                log.warning("%s is not used again: %s", name_of(self.ref), error)
             return self._ended
 
     async def end(self) -> bool:
@@ -280,39 +220,7 @@ class HeldSandbox:
             try:
                 self._ended = self._ended or await self._end()
             except Exception:  # whatever a driver meets with: it is tried again
-                log.exception("%s cannot be ended", _name(self.ref))
+                log.exception("%s cannot be ended", name_of(self.ref))
             if self._link:
                 self._link.close()
             return self._ended
-
-    def _blamed(self, why: str) -> str:
-        """Why it is lost by itself. What was killed for want of memory since the supervisor last answered may have
-        been the supervisor, or what kept it from answering."""
-        kills = self._memory_kills() - self._survived
-        if self.kept.state == "lost" or kills <= 0:
-            return why
-        self._change({"memory_kills": kills})
-        return f"{why}, after the kernel had ended {kills} processes in it for want of memory"
-
-    def _loss(self, why: str) -> SandboxLost:
-        kind = SandboxOutOfMemory if self.kept.memory_kills else SandboxLost
-        return kind(f"{_name(self.ref)} is lost: {why}")
-
-    def _memory_kills(self) -> int:
-        return self._launched.memory_kills() if self._launched else 0
-
-    async def _lose_with(self, link: Link) -> None:
-        """Lose it when its supervisor has hung up or fallen silent. What has a limit of its own may take that."""
-        every_s = self._patience.ping_s
-        silent = await until_silent(link, partial(self._ping, link), every_s, lambda: self._undisturbed > 0)
-        await self.lose(self._blamed(f"no sign of life in {MISSES * every_s:g} s" if silent else self._why))
-
-    async def _ping(self, link: Link) -> None:
-        kills = self._memory_kills()
-        with suppress(TiltyardError):  # a hang-up is seen as one
-            await link.ask("ping")
-            self._survived = max(self._survived, kills)
-
-
-def _name(ref: SandboxRef) -> str:
-    return f"the sandbox {ref.name}/{ref.incarnation}"
