@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from schemas.checkpoint import Manifest
 from schemas.journal import TurnRecord
-from schemas.sandbox import SandboxOrder, SandboxPlan, SandboxRef, Snapshot
+from schemas.sandbox import DriverName, SandboxOrder, SandboxPlan, SandboxRef, Snapshot
 from schemas.start import Provisioned, ProvisionOrder
 from schemas.task import Task
 from schemas.world import Owner
@@ -51,19 +51,27 @@ class Sandboxing:
         files that are not in the object store any more;
         ``SandboxLost`` for an incarnation that is gone, of which nothing is left then.
         """
-        spec = order.spec
-        task = await self._load_task(spec.task_digest)
-        assert spec.sandbox is not None
-        assert task.sandbox is not None
-        if spec.sandbox == "unsafe-local" and task.hides_tests:
-            raise SandboxUnavailable("unsafe-local isolates nothing, and the task has hidden tests")
-        if spec.sandbox == "unsafe-local" and task.sandbox.exposes:
-            raise SandboxUnavailable("unsafe-local has no network of its own, and the task serves its world in one")
-        start, from_turn = await self._start(order, task.sandbox)
+        task = await self._load_task(order.spec.task_digest)
+        plan, driver = task.sandbox, order.spec.sandbox
+        assert plan is not None
+        assert driver is not None
+        _refuse(driver, task, plan)
+        start, from_turn = await self._start(order, plan)
+        wanted = self._wanted(order, workflow_id, driver, plan, start)
+        try:
+            ref = await self._reconciler.until_reply(lambda: self._sandboxes.provision(wanted))
+        except SandboxLost:  # the next one may be made on another host, and this one must not hold its slot here
+            await self.release(SandboxRef(driver=wanted.driver, name=wanted.name, incarnation=wanted.incarnation))
+            raise
+        return Provisioned(sandbox=ref, from_turn=from_turn, may_give_up=plan.while_waiting == "give_up")
+
+    def _wanted(
+        self, order: ProvisionOrder, workflow_id: str, driver: DriverName, plan: SandboxPlan, start: Snapshot
+    ) -> SandboxOrder:
         cluster, temporal_namespace = self._place
-        wanted = SandboxOrder(
-            driver=spec.sandbox,
-            name=spec.episode_id,
+        return SandboxOrder(
+            driver=driver,
+            name=order.spec.episode_id,
             incarnation=order.incarnation,
             owner=Owner(
                 cluster=cluster,
@@ -71,21 +79,15 @@ class Sandboxing:
                 workflow_id=workflow_id,
                 first_run_id=order.first_run_id,
             ),
-            episode_id=spec.episode_id,
-            image=task.sandbox.image,
-            isolation=task.sandbox.isolation,
+            episode_id=order.spec.episode_id,
+            image=plan.image,
+            isolation=plan.isolation,
             start=start,
-            marked=marks_of(task.sandbox, start),
-            environment=task.sandbox.environment,
-            limits=task.sandbox.limits,
-            exposes=task.sandbox.exposes,
+            marked=marks_of(plan, start),
+            environment=plan.environment,
+            limits=plan.limits,
+            exposes=plan.exposes,
         )
-        try:
-            ref = await self._reconciler.until_reply(lambda: self._sandboxes.provision(wanted))
-        except SandboxLost:  # the next one may be made on another host, and this one must not hold its slot here
-            await self.release(SandboxRef(driver=wanted.driver, name=wanted.name, incarnation=wanted.incarnation))
-            raise
-        return Provisioned(sandbox=ref, from_turn=from_turn, may_give_up=task.sandbox.while_waiting == "give_up")
 
     async def release(self, sandbox: SandboxRef) -> None:
         """Discard it; one that is gone is no error."""
@@ -109,6 +111,14 @@ class Sandboxing:
         except (EnvironmentFailed, BadInput) as error:
             why = f"the files kept after turn {saved.turn} cannot be brought back: {error}"
             raise SandboxUnavailable(why) from error
+
+
+def _refuse(driver: DriverName, task: Task, plan: SandboxPlan) -> None:
+    """Raise ``SandboxUnavailable`` for a driver without isolation where the task relies on some."""
+    if driver == "unsafe-local" and task.hides_tests:
+        raise SandboxUnavailable("unsafe-local isolates nothing, and the task has hidden tests")
+    if driver == "unsafe-local" and plan.exposes:
+        raise SandboxUnavailable("unsafe-local has no network of its own, and the task serves its world in one")
 
 
 def last_checkpoint(turns: Sequence[TurnRecord]) -> TurnRecord | None:
