@@ -1,11 +1,11 @@
 """A Temporal worker made of parts. Tests assemble fakes with it, ``bootstrap`` the drivers."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence, Set
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from temporalio.client import Client
@@ -18,6 +18,7 @@ from activities.leasing import LeaseActivities
 from activities.turns import TurnActivities
 from activities.upkeep import UpkeepActivities
 from schemas.host import host_queue, sandboxes_queue
+from schemas.task import Task
 from tiltyard.episode.closing import Closer
 from tiltyard.episode.collecting import SandboxCloser
 from tiltyard.episode.delivery import Reconciler
@@ -80,6 +81,36 @@ class Parts:
     sandboxes: Sandboxes
 
 
+@dataclass(frozen=True)
+class _Bench:
+    """What the classes of activities are made of: parts, settings, and what follows from them."""
+
+    parts: Parts
+    settings: Settings
+    committed: Committed
+    permits: SandboxPermits
+
+    @cached_property
+    def load_task(self) -> Callable[[str], Awaitable[Task]]:
+        return TaskShelf(self.parts.objects).load
+
+    @cached_property
+    def reconciler(self) -> Reconciler:
+        return Reconciler(self.parts.world, self.settings.call_deadline)
+
+    @cached_property
+    def gateway(self) -> Gateway:
+        return Gateway(self.parts.world, self.reconciler, self.parts.sandboxes)
+
+    @cached_property
+    def checkpoints(self) -> Checkpoints:
+        return Checkpoints(self.parts.sandboxes, self.reconciler, self.parts.objects)
+
+    @cached_property
+    def place(self) -> tuple[str, str]:
+        return self.settings.cluster, self.settings.temporal_namespace
+
+
 def activities_of(
     parts: Parts,
     settings: Settings,
@@ -87,44 +118,51 @@ def activities_of(
     permits: SandboxPermits | None = None,
 ) -> list[Callable[..., Any]]:
     """All activities over these parts."""
-    permits = permits or SandboxPermits(parts.sandboxes.capacity)
-    load_task = TaskShelf(parts.objects).load
-    reconciler = Reconciler(parts.world, settings.call_deadline)
-    place = settings.cluster, settings.temporal_namespace
-    gateway = Gateway(parts.world, reconciler, parts.sandboxes)
-    checkpoints = Checkpoints(parts.sandboxes, reconciler, parts.objects)
-    turns = TurnActivities(
-        SliceRunner(gateway, checkpoints, parts.journal, parts.policies, load_task, committed), settings.host
-    )
-    leases = LeaseActivities(
-        Leasing(parts.world, reconciler, load_task, *place),
-        Sandboxing(parts.sandboxes, reconciler, parts.journal, parts.objects, load_task, *place),
-        GivingUp(parts.sandboxes, reconciler, checkpoints, parts.journal, parts.objects, load_task),
-        settings.host,
-        permits,
-    )
-    hosting = HostActivities(
-        settings.host,
-        _clock(),
-        permits,
-        parts.sandboxes,
-        reconciler,
-        parts.records,
-        parts.chains,
-        *place,
-    )
-    boxes = SandboxCloser(parts.sandboxes, reconciler, parts.objects)
-    closing = ClosingActivities(
-        Closer(parts.world, reconciler, gateway, boxes, parts.journal, parts.objects, parts.policies, load_task),
-        Examiner(parts.objects, parts.records, parts.sandboxes, *place),
-        settings.host,
-    )
-    upkeep = UpkeepActivities(parts.world, reconciler, parts.records, parts.chains, *place)
+    bench = _Bench(parts, settings, committed, permits or SandboxPermits(parts.sandboxes.capacity))
+    turns, leases, closing = _turns(bench), _leases(bench), _closing(bench)
+    hosting, upkeep = _hosting(bench), _upkeep(bench)
     return [
         *(turns.run_slice, leases.lease, leases.provision, leases.give_up, leases.release),
         *(closing.close, closing.grade, upkeep.inspect),
         *(hosting.find_permit, hosting.is_lost, hosting.hosts, hosting.look, hosting.discard),
     ]
+
+
+def _turns(of: _Bench) -> TurnActivities:
+    parts = of.parts
+    runner = SliceRunner(of.gateway, of.checkpoints, parts.journal, parts.policies, of.load_task, of.committed)
+    return TurnActivities(runner, of.settings.host)
+
+
+def _leases(of: _Bench) -> LeaseActivities:
+    parts, reach = of.parts, (of.parts.sandboxes, of.reconciler)
+    return LeaseActivities(
+        Leasing(parts.world, of.reconciler, of.load_task, *of.place),
+        Sandboxing(*reach, parts.journal, parts.objects, of.load_task, *of.place),
+        GivingUp(*reach, of.checkpoints, parts.journal, parts.objects, of.load_task),
+        of.settings.host,
+        of.permits,
+    )
+
+
+def _closing(of: _Bench) -> ClosingActivities:
+    parts = of.parts
+    boxes = SandboxCloser(parts.sandboxes, of.reconciler, parts.objects)
+    kept = parts.journal, parts.objects, parts.policies
+    return ClosingActivities(
+        Closer(parts.world, of.reconciler, of.gateway, boxes, *kept, of.load_task),
+        Examiner(parts.objects, parts.records, parts.sandboxes, *of.place),
+        of.settings.host,
+    )
+
+
+def _hosting(of: _Bench) -> HostActivities:
+    parts, here = of.parts, (of.settings.host, _clock(), of.permits)
+    return HostActivities(*here, parts.sandboxes, of.reconciler, parts.records, parts.chains, *of.place)
+
+
+def _upkeep(of: _Bench) -> UpkeepActivities:
+    return UpkeepActivities(of.parts.world, of.reconciler, of.parts.records, of.parts.chains, *of.place)
 
 
 def _clock() -> Callable[[], float]:
