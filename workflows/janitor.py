@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from itertools import chain
 from typing import Any, TypeVar
 
 from temporalio import workflow
@@ -13,7 +14,7 @@ from temporalio.workflow import ActivityConfig
 from activities.hosting import HostActivities
 from activities.upkeep import UpkeepActivities
 from schemas.episode import workflow_id
-from schemas.host import HostsOrder, host_queue
+from schemas.host import Hosts, HostsOrder, host_queue
 from schemas.slice import Summary
 from schemas.start import Tuning
 from schemas.upkeep import (
@@ -24,6 +25,7 @@ from schemas.upkeep import (
     HostLook,
     InspectOrder,
     UpkeepOrder,
+    UpkeepReport,
     UpkeepSummary,
 )
 from workflows.finish import finish
@@ -44,29 +46,40 @@ class JanitorWorkflow:
 
     @workflow.run
     async def run(self, order: UpkeepOrder) -> UpkeepSummary:
+        options = _options(order.tuning)
         wanted = HostsOrder(outage_s=order.tuning.outage_s)
-        hosts = await workflow.execute_activity_method(HostActivities.hosts, wanted, **_options(order.tuning))
+        hosts = await workflow.execute_activity_method(HostActivities.hosts, wanted, **options)
         looks = await asyncio.gather(*(_look(host, order) for host in hosts.there))
-        seen = InspectOrder(
-            order=order,
-            unowned=tuple(one for look in looks for one in look.unowned),
-            all_seen=all(look.seen for look in looks),
-        )
-        report = await workflow.execute_activity_method(UpkeepActivities.inspect, seen, **_options(order.tuning))
+        report = await workflow.execute_activity_method(UpkeepActivities.inspect, _seen(order, looks), **options)
         started = [one.spec.episode_id for one in report.abandoned if await _start_reclaim(one)]
         by_host = {host: [one for one in report.discard if one.host == host] for host in hosts.there}
         ended = await asyncio.gather(*(_discard(host, unwanted, order) for host, unwanted in by_host.items()))
-        problems = [*report.problems, *(one for look in looks for one in look.problems)]
-        problems += [one for told in ended for one in told.problems]
-        if problems:
-            raise ApplicationError("; ".join(problems), type="EnvironmentFailed")
-        return UpkeepSummary(
-            reclaimed=tuple(started),
-            terminated=report.terminated,
-            discarded=sum(look.discarded for look in looks) + sum(told.discarded for told in ended),
-            swept=sum(look.swept for look in looks),
-            lost_hosts=hosts.lost,
-        )
+        return _summed_up(tuple(started), hosts, report, looks, ended)
+
+
+def _summed_up(
+    started: tuple[str, ...],
+    hosts: Hosts,
+    report: UpkeepReport,
+    looks: Sequence[HostLook],
+    ended: Sequence[Discarded],
+) -> UpkeepSummary:
+    """What the pass has done. Raises ``ApplicationError`` with all that it could not do."""
+    told = [report.problems, *(look.problems for look in looks), *(one.problems for one in ended)]
+    if problems := list(chain.from_iterable(told)):
+        raise ApplicationError("; ".join(problems), type="EnvironmentFailed")
+    return UpkeepSummary(
+        reclaimed=started,
+        terminated=report.terminated,
+        discarded=sum(look.discarded for look in looks) + sum(one.discarded for one in ended),
+        swept=sum(look.swept for look in looks),
+        lost_hosts=hosts.lost,
+    )
+
+
+def _seen(order: UpkeepOrder, looks: Sequence[HostLook]) -> InspectOrder:
+    unowned = tuple(one for look in looks for one in look.unowned)
+    return InspectOrder(order=order, unowned=unowned, all_seen=all(look.seen for look in looks))
 
 
 def _options(tuning: Tuning) -> ActivityConfig:
