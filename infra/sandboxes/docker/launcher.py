@@ -35,7 +35,7 @@ T = TypeVar("T")
 LAUNCHES = 8
 """So many are made at once. They have threads of their own: an engine that takes its time holds up nothing else."""
 
-CLOSE_S = 10.0
+CLOSE_S = 20.0
 """How long the engine is asked for ends when the driver is closed, in seconds: its host is to end soon."""
 
 ENFORCED: tuple[Enforced, ...] = get_args(Enforced)

@@ -77,9 +77,13 @@ class ResetYard:
         return bool(found) and member.folder.exists()
 
 
+WITHIN_S = 60.0
+"""How long all that wait may take to end, in seconds, on a machine that does much else."""
+
+
 @asynccontextmanager
 async def reset_yard(
-    folder: Path, images: Path, write: Write | None = None, warm: int = 4
+    folder: Path, images: Path, write: Write | None = None, warm: int = 8
 ) -> AsyncIterator[ResetYard]:
     """At the end everything is closed; nothing of its containers is left."""
     with engine_or_skip() as engine:
@@ -90,7 +94,7 @@ async def reset_yard(
             async with SandboxHost({"docker": launcher}, folder / "sandboxes", slots=4) as host:
                 yield ResetYard(engine, launcher, host, folder)
         finally:
-            await asyncio.to_thread(launcher.close)
+            await asyncio.to_thread(launcher.close, WITHIN_S)
     assert list(members.folders(shared / "containers")) == []
 
 
