@@ -104,6 +104,7 @@ def status(home: Path | None, out: Output) -> int:
     from infra.local.paths import StackPaths
     from infra.local.state import read_state
     from infra.sandboxes.records import counts
+    from ops.cli import hosts as host
     from workers.settings import Settings
 
     settings = Settings.from_environment(home)
@@ -111,8 +112,7 @@ def status(home: Path | None, out: Output) -> int:
     left = open_episodes(paths.home / "records.db")
     sandboxes = counts(settings.sandboxes)
     known = [
-        {"host": one.host, **one.capacity.model_dump(), "silent_s": round(one.silent_s, 1)}
-        for one in hosts(paths.home / "records.db", settings.task_queue)
+        host.as_json(one, settings.tuning.outage_s) for one in hosts(paths.home / "records.db", settings.task_queue)
     ]
     state = read_state(paths.state)
     running = state is not None and state.running
@@ -149,9 +149,8 @@ def status(home: Path | None, out: Output) -> int:
     if sandboxes:
         out.show("sandboxes: " + ", ".join(f"{number} {what}" for what, number in sorted(sandboxes.items())))
     out.table(("PROCESS", "STATE", "#PID", "#UP FOR", "#RESTARTS", "LAST"), rows)
-    seen = [(str(one["host"]), str(one["slots"]), str(one["free"]), f"{one['silent_s']} s ago") for one in known]
-    if seen:
-        out.table(("HOST OF SANDBOXES", "#SLOTS", "#FREE", "#SEEN"), seen)
+    if known:
+        out.table(host.COLUMNS, [host.row(one) for one in known])
     _show_open(out, left, "keeps the stack from being idle", "keep the stack from being idle")
     return DONE
 
