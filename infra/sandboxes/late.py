@@ -1,5 +1,6 @@
 """A driver that is loaded when it is first used: some take longer to load than the host takes to start."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
@@ -8,6 +9,9 @@ from typing import Protocol
 from infra.sandboxes.launching import Launched, Launcher
 from infra.sandboxes.threads import in_thread
 from schemas.sandbox import DriverName, SandboxOffer, SandboxOrder
+from tiltyard.errors import SandboxUnavailable
+
+log = logging.getLogger(__name__)
 
 
 class Closable(Launcher, Protocol):
@@ -17,8 +21,9 @@ class Closable(Launcher, Protocol):
 
 
 class LateLauncher:
-    """Implements ``Launcher`` with what ``load`` gives. ``used`` is a folder that has something in it as long as an
-    earlier process may have left anything: else it is not loaded to look for that."""
+    """Implements ``Launcher`` with what ``load`` gives, which raises ``SandboxUnavailable`` where nothing can be
+    used. ``used`` is a folder that has something in it as long as an earlier process may have left anything: else
+    it is not loaded to look for that."""
 
     def __init__(self, driver: DriverName, load: Callable[[], Closable], used: Path) -> None:
         self.driver = driver
@@ -27,7 +32,12 @@ class LateLauncher:
         self._loading = Lock()
 
     def offer(self) -> SandboxOffer:
-        return self._launcher().offer()
+        """That it cannot be loaded here is the offer of one that does not work."""
+        try:
+            launcher = self._launcher()
+        except SandboxUnavailable as error:
+            return SandboxOffer(driver=self.driver, available=False, problem=str(error), fix=error.fix)
+        return launcher.offer()
 
     async def launch(self, order: SandboxOrder, folder: Path) -> Launched:
         return await (await in_thread(self._launcher)).launch(order, folder)
@@ -36,15 +46,22 @@ class LateLauncher:
         return await (await in_thread(self._launcher)).find(identity)
 
     def sweep(self, identity: dict[str, object]) -> bool:
-        return self._launcher().sweep(identity)
+        try:
+            return self._launcher().sweep(identity)
+        except SandboxUnavailable as error:
+            log.warning("what may be left of a sandbox is left there: %s", error)
+            return False
 
     def strays(self) -> int:
         return self._launcher().strays() if self._loaded or self._may_have_left() else 0
 
     def close(self) -> None:
         """Close it, where there is anything to end."""
-        if self._loaded or self._may_have_left():
-            self._launcher().close()
+        try:
+            if self._loaded or self._may_have_left():
+                self._launcher().close()
+        except SandboxUnavailable as error:
+            log.warning("what may be left of sandboxes is left to the next process: %s", error)
 
     def _may_have_left(self) -> bool:
         return self._used.is_dir() and any(self._used.iterdir())

@@ -66,7 +66,7 @@ def list_images(home: Path | None, out: Output) -> int:
 
 @contextmanager
 def _opened(home: Path | None, out: Output) -> Iterator["Images"]:
-    """The images of an engine that answers. Raises ``EnvironmentFailed``."""
+    """The images of an engine that answers. Raises ``EnvironmentFailed``, also where none is named."""
     from docker.errors import DockerException
 
     from infra.sandboxes.docker.engine import connected, problem_of

@@ -10,7 +10,7 @@ import requests
 from docker.errors import APIError, DockerException
 from docker.utils import kwargs_from_env
 
-from tiltyard.errors import EnvironmentFailed
+from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
 
 API = "1.41"
 """The oldest version of its interface that has all that is used here. It is named so that nothing connects yet."""
@@ -28,6 +28,12 @@ PING_S = 10.0
 """How long it may take to say that it is there."""
 
 RESTART = "see whether `docker info` answers, and restart Docker where it does not"
+
+NAME_ENGINE = "set DOCKER_HOST to unix:///PATH or tcp://HOST:PORT, or unset it"
+
+NAME_CERTIFICATES = (
+    "let DOCKER_CERT_PATH name a folder with ca.pem, cert.pem and key.pem, or unset it and DOCKER_TLS_VERIFY"
+)
 
 USUAL = "unix:///var/run/docker.sock"
 
@@ -69,20 +75,30 @@ class Calls(docker.APIClient):
             return super().request(method, url, **{**named, "timeout": limit_s})
         except requests.Timeout as error:
             raise NoAnswer(f"the engine did not answer within {limit_s:g} s") from error
-        except requests.RequestException as error:
+        except (OSError, ValueError) as error:  # with certificates that are none, before anything is sent
             raise NoAnswer(str(error)) from error
 
 
 def connected(host: str = "", call_s: float = CALL_S) -> Engine:
-    """The engine at ``host``, that of ``DOCKER_HOST``, or the machine's own. Nobody is asked yet."""
+    """The engine at ``host``, that of ``DOCKER_HOST``, or the machine's own. Nobody is asked yet.
+
+    Raises ``SandboxUnavailable`` where Docker's variables name no place, or certificates that are not there.
+    """
     environment = {"DOCKER_HOST": host} if host else None
-    engine = Engine.from_env(
-        version=API,
-        timeout=call_s,  # type: ignore[arg-type]  # any number does
-        environment=environment,
-    )
+    try:
+        place = str(kwargs_from_env(environment=environment).get("base_url") or USUAL)
+    except DockerException as error:
+        raise SandboxUnavailable(f"DOCKER_TLS_VERIFY, DOCKER_CERT_PATH: {error}", fix=NAME_CERTIFICATES) from error
+    try:
+        engine = Engine.from_env(
+            version=API,
+            timeout=call_s,  # type: ignore[arg-type]  # any number does
+            environment=environment,
+        )
+    except (DockerException, ValueError) as error:
+        raise SandboxUnavailable(f"DOCKER_HOST: {place!r} names no engine: {error}", fix=NAME_ENGINE) from error
     assert isinstance(engine, Engine)
-    engine.place = str(kwargs_from_env(environment=environment).get("base_url") or USUAL)
+    engine.place = place
     return engine
 
 

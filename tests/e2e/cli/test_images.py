@@ -44,6 +44,15 @@ def test_without_an_engine_the_environment_failed(alone: Cli, command: tuple[str
     assert not alone.home.exists()
 
 
+def test_a_place_that_is_none_is_told_with_its_variable(cli: Cli) -> None:
+    lost = replace(cli, settings=(("DOCKER_HOST", "garbage"),))
+    said = lost("images", "list", code=3)
+    assert "DOCKER_HOST: 'garbage' names no engine" in said.err
+    assert "to mend it: set DOCKER_HOST to unix:///PATH" in said.err
+    checks = {one["name"]: one for one in lost("doctor", "--json").object["checks"]}
+    assert "DOCKER_HOST: 'garbage' names no engine" in checks["sandbox docker"]["detail"]
+
+
 @pytest.mark.parametrize(
     ("command", "told"),
     [
