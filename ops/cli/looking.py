@@ -11,6 +11,7 @@ from infra.local.paths import StackPaths
 from infra.local.stack import look, note_activity
 from ops.cli.called import command_line
 from ops.cli.output import Output
+from ops.cli.ran_in import ran_in
 from ops.cli.results import end_of, rules, show_result
 from ops.cli.watching import phase_of, status_line
 from schemas.episode import EpisodeResult, EpisodeSpec
@@ -58,7 +59,7 @@ async def show_one(home: Path | None, episode_id: str, out: Output) -> None:
     spec, result = await recorded(settings, episode_id)
     if result is not None:
         out.value(result)
-        show_result(out, result)
+        show_result(out, result, sandbox=await ran_in(settings, result))
         return
     async with _running(settings) as ground:
         status = await ground.status(episode_id) if ground else None

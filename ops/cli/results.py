@@ -117,8 +117,9 @@ def drained(result: EpisodeResult) -> str:
     return ", ".join(f"{number} {what}" for number, what in found if number) or "empty"
 
 
-def show_result(out: Output, result: EpisodeResult, its: Standing = Standing.COUNTED) -> None:
-    """Everything that a person asks first about one episode; ``its`` standing where that is known."""
+def show_result(out: Output, result: EpisodeResult, its: Standing = Standing.COUNTED, *, sandbox: str = "") -> None:
+    """Everything that a person asks first about one episode; ``its`` standing, and what is known of the
+    ``sandbox`` beside its driver, where that is known."""
     score, counts = result.score, result.counts
     why = f": {result.reason}" if result.reason else ""
     lines = [
@@ -140,4 +141,6 @@ def show_result(out: Output, result: EpisodeResult, its: Standing = Standing.COU
     lines += [f"risk    {risk.rule} (tier {risk.tier}, {TIERS[risk.tier]}): {risk.detail}" for risk in result.risks]
     if result.sandbox == "unsafe-local":
         lines.append("sandbox unsafe-local: its commands were not isolated from this machine")
+    elif result.sandbox is not None:
+        lines.append(f"sandbox {sandbox or result.sandbox}")
     out.show("\n".join(lines))
