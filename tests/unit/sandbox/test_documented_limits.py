@@ -8,6 +8,7 @@ from typing import Any, get_args
 import pytest
 from pydantic.fields import FieldInfo
 
+from infra.sandboxes.docker.places import FOLDER
 from schemas.contract import TestsContract as Contract
 from schemas.sandbox import Normaliser, SandboxLimits, SandboxPlan
 
@@ -86,3 +87,9 @@ def test_what_holds_a_sandbox_has_the_same_defaults() -> None:
     for name, value in SandboxLimits().model_dump().items():
         expected = size(value) if name.endswith("_bytes") else f"{value:g} s" if name.endswith("_s") else str(value)
         assert table[name][0] == expected, name
+
+
+def test_the_command_that_lists_containers_shows_the_label_that_they_have() -> None:
+    (command,) = re.findall(r"^docker ps .*$", (DOCS / "sandboxes.md").read_text(), re.MULTILINE)
+    assert f"--filter label={FOLDER} " in command
+    assert f'{{{{.Label "{FOLDER}"}}}}' in command, "without a format Docker prints no labels"
