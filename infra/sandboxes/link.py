@@ -114,7 +114,7 @@ class Link:
         try:
             told: dict[str, Any] = {"ok": await asked_us(said)}
         except Exception as error:
-            log.exception("a question could not be answered")
+            log.warning("the question %r could not be answered: %r", said["do"], error)
             told = {"error": {"message": str(error)[:MAX_MESSAGE]}}
         with suppress(TiltyardError):  # nobody is there any more
             await self._send({"id": said["id"], **told})

@@ -17,7 +17,7 @@ from schemas.world import TOO_MANY_JOBS, DeliveryReply, DeliveryRequest
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.errors import BadInput, DeliveryConflict, LateWrite
 from tiltyard.ports import World
-from tiltyard.worlds.arguments import ARGUMENTS
+from tiltyard.worlds.arguments import ARGUMENTS, wire_form
 
 STATUS: Mapping[str, int] = {
     "bad_arguments": 400,
@@ -138,7 +138,10 @@ def _refusal(status: int, code: str, message: str) -> Told:
 
 
 def _arguments(body: bytes) -> JsonObject | None:
+    """``None`` for what is no JSON object, or could not be sent on as one: no number, for one, is infinite."""
     try:
-        return ARGUMENTS.validate_json(body or b"{}")
-    except (ValidationError, ValueError, RecursionError):
+        arguments = ARGUMENTS.validate_json(body or b"{}")
+        wire_form(arguments)
+    except (BadInput, ValidationError, ValueError, RecursionError):
         return None
+    return arguments
