@@ -36,7 +36,7 @@ class Settings(Model):
     tuning: Tuning = Tuning()
     lossy: Lossy | None = None
     slots: int = Field(default_factory=usual_slots, ge=1, le=MOST_SLOTS)
-    warm: int = Field(default_factory=lambda: usual_slots() // 2, ge=0, le=MOST_SLOTS)
+    warm: int = Field(default_factory=usual_slots, ge=0, le=MOST_SLOTS)
     docker_runtime: str = "runc"
     objects: S3Place | None = Field(default=None, description="where content lives; none: `objects_folder`")
     given: dict[str, str] = Field(
