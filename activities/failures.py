@@ -65,5 +65,5 @@ def _retryable(error: TiltyardError) -> bool:
 
 
 def _failure(error: Exception, *, retryable: bool) -> ApplicationError:
-    message = f"{type(error).__name__}: {error}"[:MAX_MESSAGE]
-    return ApplicationError(message, type=type(error).__name__, non_retryable=not retryable)
+    """Its kind is in a field of its own, and whoever tells of it puts that before the message."""
+    return ApplicationError(str(error)[:MAX_MESSAGE], type=type(error).__name__, non_retryable=not retryable)

@@ -39,6 +39,11 @@ async def test_each_error_is_tried_again_or_not(error: Exception, retried: bool)
     assert (failure.type, failure.non_retryable) == (type(error).__name__, not retried)
 
 
+async def test_the_kind_of_an_error_is_told_once() -> None:
+    failure = await failure_of(errors.SandboxUnavailable("docker: no engine answers"))
+    assert str(failure) == "SandboxUnavailable: docker: no engine answers"
+
+
 async def test_a_long_error_is_cut_and_brings_no_cause_into_history() -> None:
     failure = await failure_of(errors.BadInput("x" * 300_000))
     assert len(failure.message) <= MAX_MESSAGE
