@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import docker
-from docker.errors import DockerException, ImageNotFound
+from docker.errors import ImageNotFound
 
 from infra.local.state import write_atomically
 from infra.sandboxes.docker import archive, layers, packages, recipes
 from infra.sandboxes.docker.layers import Members
+from infra.sandboxes.docker.passing import end_left, marks
 from infra.sandboxes.docker.places import ETC, LABEL
+from infra.sandboxes.docker.pulling import pull
 from schemas.base import Model, sha256
 from tiltyard.errors import BadInput, EnvironmentFailed
 
@@ -91,20 +93,15 @@ class Images:
             if name not in recipes.RECIPES:
                 known = ", ".join(recipes.RECIPES)
                 raise BadInput(f"there is no image {name!r}", field="image", fix=f"use one of {known}")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        end_left(self._engine, self._folder)
         base = self._base(rootfs)
         return tuple(self._build(name, base) for name in names)
 
     def take(self, reference: str) -> ImageRecord:
-        """An image of a registry. Raises ``EnvironmentFailed``."""
+        """An image of a registry. Raises as ``pull`` does."""
         self._tell(f"pulling {reference}")
-        try:
-            found = self._engine.images.pull(reference)
-        except DockerException as error:
-            raise EnvironmentFailed(
-                f"the image {reference} cannot be had: {error}",
-                fix="see its name, and whether its registry answers",
-            ) from error
-        return self._keep(reference, found.attrs, ())
+        return self._keep(reference, pull(self._engine, reference), ())
 
     def _base(self, rootfs: bytes | None) -> Base:
         if rootfs is None:
@@ -150,7 +147,7 @@ class Images:
             ["/usr/bin/python3", "-I", "-S", "-c", COMPILE],
             network_mode="none",
             environment={"PYTHONHASHSEED": "0"},
-            labels={LABEL: "build"},
+            labels=marks(self._folder),
         )
         try:
             container.start()

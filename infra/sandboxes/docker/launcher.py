@@ -19,6 +19,7 @@ from infra.sandboxes.docker.engine import Engine, problem_of
 from infra.sandboxes.docker.gvisor import ENFORCED_BY_GVISOR, FIX, SEES_IN_GVISOR, is_gvisor, is_set_up
 from infra.sandboxes.docker.images import ImageRecord, Images
 from infra.sandboxes.docker.member import Kind, Member
+from infra.sandboxes.docker.passing import end_left
 from infra.sandboxes.docker.places import CONTAINERS
 from infra.sandboxes.docker.pool import Keeper, Need, Pool
 from infra.sandboxes.docker.serving import ContainerSandbox, fill, name_services
@@ -26,7 +27,7 @@ from infra.sandboxes.docker.supervisors import Supervisors
 from infra.sandboxes.seeing import told_here
 from infra.sandboxes.threads import in_thread
 from schemas.sandbox import DriverName, Enforced, Isolation, SandboxOffer, SandboxOrder, services_of
-from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
+from tiltyard.errors import EnvironmentFailed
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ class DockerLauncher:
         warm: int = 0,
         supervisors: Supervisors | None = None,
     ) -> None:
-        self._engine, self._images, self._runtime = engine, images, runtime
+        self._engine, self._images, self._folder, self._runtime = engine, images, folder, runtime
         self._supervisors = supervisors or Supervisors(engine, folder)
         self._containers = Containers(engine, folder / CONTAINERS)
         self.pool = Pool(self._containers.make, self._containers.end, 0 if is_gvisor(runtime) else warm)
@@ -128,8 +129,8 @@ class DockerLauncher:
 
     def strays(self) -> int:
         """Containers of this folder that nobody has, idle ones of an earlier process too; and those of data folders
-        that are gone."""
-        return self._containers.strays()
+        that are gone. And those in which an earlier process compiled a supervisor."""
+        return self._containers.strays() + end_left(self._engine, self._folder)
 
     def close(self, limit_s: float = CLOSE_S) -> None:
         """End those that wait, and what an earlier process left, as far as the engine does it within so many
@@ -196,11 +197,12 @@ class DockerLauncher:
         return self._kind(record, supervisor, order) if record and supervisor else None
 
     def _new_kind(self, order: SandboxOrder) -> Kind:
-        """Raises ``SandboxUnavailable`` where there is no such image, or it cannot be a sandbox's."""
+        """Raises ``SandboxUnavailable`` where there is no such image, or it cannot be a sandbox's, and
+        ``EnvironmentFailed`` where it could not be had this time. Of either only the text is told elsewhere."""
         try:
             record = self._images.get(order.image)
-        except EnvironmentFailed as error:  # no trial can wait for what may never be there
-            raise SandboxUnavailable(f"{error}; name another image in the task's sandbox") from error
+        except EnvironmentFailed as error:
+            raise type(error)(f"{error}; {error.fix}".rstrip("; "), fix=error.fix) from error
         supervisor = self._known[record.id] = self._supervisors.of(record.id)
         return self._kind(record, supervisor, order)
 

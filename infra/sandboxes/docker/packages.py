@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from shutil import which
 
-from tiltyard.errors import EnvironmentFailed
+from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
 
 FETCH_S = 600
 """How long apt may take to fetch all packages of an image, in seconds."""
@@ -24,11 +24,12 @@ FIX = "run `apt-get update`, or give a rootfs: `tiltyard images build --rootfs F
 
 def fetch(names: Sequence[str], cache: Path) -> tuple[Path, ...]:
     """The package files of ``names`` and all that they depend on, sorted by name. What is in ``cache`` is not
-    fetched again. Raises ``EnvironmentFailed``.
+    fetched again. Raises ``EnvironmentFailed``, and ``SandboxUnavailable`` on a machine without apt.
     """
     if which("apt-get") is None or which("dpkg-deb") is None:
-        raise EnvironmentFailed(
-            "there is no apt-get and dpkg-deb to build images with; give a rootfs: `--rootfs FILE`"
+        raise SandboxUnavailable(
+            "there is no apt-get and dpkg-deb to build images with",
+            fix="give a rootfs: `tiltyard images build --rootfs FILE`",
         )
     (cache / "partial").mkdir(parents=True, exist_ok=True)
     nothing = cache / "nothing-installed"
@@ -67,8 +68,8 @@ def _run(command: list[str]) -> str:
             command, capture_output=True, text=True, timeout=FETCH_S, env=environment, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnvironmentFailed(f"packages cannot be fetched: {error}; {FIX}") from error
+        raise EnvironmentFailed(f"packages cannot be fetched: {error}", fix=FIX) from error
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise EnvironmentFailed(f"packages cannot be fetched: {said}; {FIX}")
+        raise EnvironmentFailed(f"packages cannot be fetched: {said}", fix=FIX)
     return done.stdout

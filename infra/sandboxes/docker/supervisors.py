@@ -9,6 +9,7 @@ from docker.errors import DockerException
 
 from infra.sandboxes.compiled import COMPILE, NAME, PLACE, SOURCE_NAME, write_supervisor
 from infra.sandboxes.docker.engine import NoAnswer
+from infra.sandboxes.docker.passing import marks
 from schemas.base import sha256
 from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
 
@@ -43,8 +44,11 @@ class Supervisors:
         paths = (f"/in/{SOURCE_NAME}", f"/out/{NAME}", str(PLACE / SOURCE_NAME))
         bound = {str(source.parent): {"bind": "/in", "mode": "ro"}, str(into): {"bind": "/out", "mode": "rw"}}
         command = [PYTHON, "-I", "-S", "-c", COMPILE, *paths]
+        labels = marks(self._folder)
         try:
-            self._engine.containers.run(image, command, network_mode="none", volumes=bound, remove=True, user="0:0")
+            self._engine.containers.run(
+                image, command, network_mode="none", volumes=bound, remove=True, user="0:0", labels=labels
+            )
         except NoAnswer as error:
             raise EnvironmentFailed(f"the supervisor could not be compiled: {error}") from error
         except DockerException as error:

@@ -15,7 +15,7 @@ from infra.sandboxes.host import SandboxHost
 from infra.sandboxes.records import Kept
 from schemas.sandbox import SandboxLimits, SandboxRef
 from tests.contract.sandboxes.docker_engine import containers_of, docker_host, engine_or_skip, mounts_below
-from tiltyard.errors import SandboxUnavailable
+from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
 from tiltyard.testing.sandbox_bench import Box, SandboxBench
 from tiltyard.testing.sandbox_kit import ISOLATED_CHECKS, PROCESS_CHECKS, SANDBOX_CHECKS, SandboxCheck
 
@@ -87,10 +87,20 @@ async def test_what_docker_would_let_in_is_kept_out(host: SandboxHost) -> None:
         assert await box.out("find / -xdev -perm /6000 2>/dev/null; true") == ""
 
 
-async def test_an_image_that_cannot_be_had_ends_the_wait(host: SandboxHost) -> None:
+@pytest.mark.parametrize(
+    ("image", "kind", "told"),
+    [
+        ("NOBODY/nothing:1", SandboxUnavailable, "name another image"),
+        ("127.0.0.1:1/nobody/nothing:1", EnvironmentFailed, "see whether its registry answers"),
+    ],
+)
+async def test_an_image_that_cannot_be_had_ends_the_wait(
+    host: SandboxHost, image: str, kind: type[EnvironmentFailed], told: str
+) -> None:
     bench = SandboxBench(host, "docker")
-    with pytest.raises(SandboxUnavailable, match="name another image"):
-        await bench.port.provision(bench.order(image="127.0.0.1:1/nobody/nothing:1"))
+    with pytest.raises(EnvironmentFailed, match=told) as raised:
+        await bench.port.provision(bench.order(image=image))
+    assert type(raised.value) is kind
     assert await host.sandboxes() == ()
 
 
