@@ -127,8 +127,11 @@ class SandboxPlan(Model):
         for path in self.files:
             if inside := next((above for above in folders_of(path) if above in self.files), None):
                 raise ValueError(f"files: {inside!r} is a file, and {path!r} would lie below it; rename one")
-        if missing := next((path for path in self.marked if path not in self.files), None):
-            raise ValueError(f"marked: {missing!r} is not among files; add it there, or take it out")
+        for index, path in enumerate(self.marked):
+            if path not in self.files:
+                raise ValueError(f"marked.{index}: {path!r} is not among files; add it there, or take it out")
+            if self.marked.index(path) < index:
+                raise ValueError(f"marked.{index}: {path!r} stands there already; take it out")
         size, most = sum(len(text.encode()) for text in self.files.values()), self.limits.disk_bytes
         if size > most:
             raise ValueError(f"files: they have {size} bytes; limits.disk_bytes allows {most}")

@@ -86,7 +86,7 @@ class Weights(Model):
     @model_validator(mode="after")
     def _sum(self) -> Self:
         if abs(self.completion + self.process + self.efficiency - 1) > 1e-9:
-            raise ValueError("weights: completion + process + efficiency must be 1")
+            raise ValueError("completion + process + efficiency must be 1")
         return self
 
 
@@ -130,7 +130,7 @@ class Task(Model):
         if self.settle.limit_s and any(fault.tool == WAIT for fault in self.faults):
             raise ValueError("faults: a fault on wait would also hit the settle; set settle.limit_s to 0")
         if self.sandbox is not None and (name := next(_exposing(self.sandbox.exposes, WAIT), None)):
-            raise ValueError(f"sandbox: exposes.{name} names {WAIT}, which is the agent's alone; take it out")
+            raise ValueError(f"sandbox.exposes.{name}: {WAIT} is the agent's alone; take it out")
         if self.sandbox is None and self.hides_tests:
             raise ValueError("sandbox: a tests contract needs one; add sandbox.files")
         if self.id.split("/")[0] != self.world:

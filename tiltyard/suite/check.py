@@ -15,7 +15,7 @@ from schemas.contract import (
     StateContract,
 )
 from schemas.sandbox import SandboxLimits
-from schemas.task import Reference, Step, Task
+from schemas.task import WAIT, Reference, Step, Task
 from tiltyard.errors import BadInput, BadTask
 from tiltyard.references import expressions, resolve, step_of
 from tiltyard.sandbox.tools import TOOLS, inside_tools
@@ -71,7 +71,7 @@ def _tools(task: Task, kind: WorldKind) -> Iterator[BadInput]:
     for index, name in enumerate(task.tools):
         if name not in known:
             yield _unknown_tool(f"tools.{index}", name, known, "the world")
-    yield from _exposed(task, known - set(TOOLS))
+    yield from _exposed(task, known - {*TOOLS, WAIT})
     offered = (set(task.tools) & known) or known
     offered |= set(inside_tools(task)) & known
     for path, name in _named_tools(task):

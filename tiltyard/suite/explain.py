@@ -1,6 +1,7 @@
 """Pydantic's errors, told as errors of a task file: field path, what is wrong, how to mend it."""
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 
@@ -11,14 +12,26 @@ from schemas.task import Task
 from tiltyard.errors import BadTask
 from tiltyard.suite.remedies import KEY, remedy, said
 
+_PLACE = re.compile(r"([a-z_]+(?:\.[^\s:]+)*): (.+)", re.DOTALL)
+"""How a check of our own that sees several fields begins its message: with the one that is wrong."""
 
-def explain(error: ValidationError) -> tuple[BadTask, ...]:
-    """Each error as a ``BadTask`` whose field is the dotted path; one within a value explains one of the whole."""
+
+def explain(error: ValidationError, unknown: Sequence[str] = ()) -> tuple[BadTask, ...]:
+    """Each error as a ``BadTask`` whose field is the dotted path; one within a value explains one of the whole.
+
+    Values at the paths ``unknown`` have problems of their own: what was checked together with them is left out.
+    """
     found = error.errors(include_url=False)
     inner = {one["loc"][:depth] for one in found for depth in range(len(one["loc"]))}
-    return tuple(
-        BadTask(said(one), field=field_path(one), fix=_fix(one)) for one in found if one["loc"] not in inner
-    )
+    outer = (one for one in found if one["loc"] not in inner)
+    return tuple(_told(one) for one in outer if not any(related(field_path(one), path) for path in unknown))
+
+
+def _told(details: ErrorDetails) -> BadTask:
+    path, message = field_path(details), said(details)
+    if details["type"] == "value_error" and (placed := _PLACE.fullmatch(message)):
+        path, message = ".".join(filter(None, (path, placed[1]))), placed[2]
+    return BadTask(message, field=path, fix=_fix(details))
 
 
 def first_of(problems: Sequence[BadTask]) -> BadTask:

@@ -21,7 +21,7 @@ from schemas.base import JsonObject, JsonValue
 from schemas.task import Task
 from tiltyard.errors import BadInput, BadTask
 from tiltyard.suite.beside import fill_in
-from tiltyard.suite.explain import explain, first_of, joined, nearest, related
+from tiltyard.suite.explain import explain, first_of, joined, nearest
 from tiltyard.suite.reading import READERS
 from tiltyard.suite.rendering import render_vars, render_what_can_be
 from tiltyard.suite.standing import standing
@@ -129,8 +129,7 @@ def _made_of(merged: JsonObject, variables: JsonObject, task_id: str, beside: Pa
     try:
         task = Task.model_validate({**cast(dict[str, Any], rendered), "id": task_id})
     except ValidationError as error:
-        unknown = [one.field for one in problems]
-        problems += [one for one in explain(error) if not any(related(one.field, path) for path in unknown)]
+        problems += explain(error, [one.field for one in problems])
         return problems
     return problems or task
 

@@ -25,6 +25,16 @@ NAMES: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """Patterns of names: what a name is made of, and how to mend one."""
 
+SHAPES: Mapping[str, str] = MappingProxyType(
+    {
+        "tuple_type": "a list",
+        "dict_type": "a mapping",
+        "model_type": "a mapping",
+        "model_attributes_type": "a mapping",
+    }
+)
+"""What a value must be, in the words of a task file and not of Python, by pydantic's error type."""
+
 AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.IGNORECASE)
 UNITS: Mapping[str, tuple[str, Mapping[str, float]]] = MappingProxyType(
     {
@@ -46,6 +56,10 @@ def said(error: ErrorDetails) -> str:
     if error["type"] == "string_pattern_mismatch":
         made_of, _ = NAMES.get(error["ctx"]["pattern"], (f"as {error['ctx']['pattern']} has it", ""))
         return f"{'the name' if error['loc'][-1] == KEY else 'it'} must be {made_of}"
+    if error["type"] in ("too_short", "too_long"):
+        return f"it has {'too few' if error['type'] == 'too_short' else 'too many'} entries"
+    if error["type"] in SHAPES:
+        return f"it must be {SHAPES[error['type']]}"
     return error["msg"].removeprefix("Value error, ")
 
 

@@ -79,6 +79,15 @@ def changed(path: str, value: Any) -> list[str]:
         ("contracts/0/sources", [], "give at least 1"),
         ("contracts/0/idle_passes", "maybe", "write true or false"),
         ("id", "code-repair/Repair/1", "lower-case letters"),
+        ("contracts", [], "contracts: it has too few entries (give at least 1)"),
+        ("sandbox", [], "sandbox: it must be a mapping (write it as a mapping)"),
+        ("sandbox/marked", "gone", "sandbox.marked: it must be a list (write it as a list)"),
+        ("sandbox/marked", ["gone"], "sandbox.marked.0: 'gone' is not among files; add it there"),
+        ("sandbox/exposes", {"desk": []}, "sandbox.exposes.desk: it has too few entries (give at least 1)"),
+        ("sandbox/exposes", {"desk": ["wait"]}, "sandbox.exposes.desk: wait is the agent's alone; take it out"),
+        ("sandbox/files", {"a": "", "a/b": ""}, "sandbox.files: 'a' is a file"),
+        ("weights", {"completion": 1}, "weights: completion + process + efficiency must be 1"),
+        ("id", "retail/repair/1", "id: must start with the world's name"),
         ("instruction", "", "write at least 1 characters"),
     ],
 )  # fmt: skip
@@ -154,3 +163,11 @@ def test_what_cannot_be_read_says_how_to_mend_it(text: str, said: str) -> None:
         parse_yaml(text.encode(), "file.yaml")
     assert said in str(refused.value)
     assert refused.value.fix
+
+
+def test_a_path_that_is_marked_twice_is_refused_where_it_stands_again() -> None:
+    fields = json.loads(canonical(SEVERAL[0]))
+    (path, *_) = fields["sandbox"]["files"]
+    fields["sandbox"]["marked"] = [path, path]
+    (found,) = problems(fields)
+    assert str(found) == f"sandbox.marked.1: {path!r} stands there already; take it out"
