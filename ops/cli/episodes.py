@@ -39,7 +39,7 @@ def list_episodes(home: Path | None, limit: int, out: Output) -> int:
     return _run(show_list(home, limit, out))
 
 
-@episodes.command()
+@episodes.command(short_help="Show an episode's graded result, or where it is.")
 @EPISODE
 @click.option("--processes", is_flag=True, help="The programs of its sandbox instead, as a tree with their times.")
 @click.pass_obj
@@ -120,7 +120,7 @@ def stop(home: Path | None, episode_ids: tuple[str, ...], reason: str, out: Outp
     return _steer(home, out, episode_ids, "stopped", lambda ground, episode: ground.stop(episode, reason))
 
 
-@episodes.command()
+@episodes.command(short_help="Hold episodes at their next turn boundary.")
 @EPISODES
 @click.pass_obj
 @json_option

@@ -24,7 +24,7 @@ def images() -> None:
     """Build and list the images of Docker sandboxes."""
 
 
-@images.command()
+@images.command(short_help="Build images by NAME, or take one from a registry.")
 @click.argument("names", nargs=-1, metavar="[NAME]…")
 @click.option(
     "--rootfs",
@@ -54,7 +54,7 @@ def build(home: Path | None, names: tuple[str, ...], rootfs: Path | None, pull: 
     return DONE
 
 
-@images.command("list")
+@images.command("list", short_help="List the images that are there.")
 @click.pass_obj
 @json_option
 def list_images(home: Path | None, out: Output) -> int:

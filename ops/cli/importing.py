@@ -18,7 +18,7 @@ def importing() -> None:
     """Import public benchmarks as tasks, into the data folder."""
 
 
-@importing.command()
+@importing.command(short_help="Import the tasks of a τ²-bench domain.")
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.pass_obj
 @json_option

@@ -20,7 +20,7 @@ def tasks() -> None:
     """List, show and check tasks. An id is WORLD/FAMILY/VARIANT."""
 
 
-@tasks.command("list")
+@tasks.command("list", short_help="List tasks: all, or those whose id matches a GLOB.")
 @click.argument("globs", nargs=-1, metavar="[GLOB]…")
 @tasks_option
 @click.pass_obj
@@ -53,7 +53,7 @@ def _first_line(text: str, limit: int = 100) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-@tasks.command()
+@tasks.command(short_help="Show one task in full.")
 @click.argument("task_id", metavar="TASK")
 @tasks_option
 @click.pass_obj
@@ -78,7 +78,7 @@ def _tasks_of(family: "Family") -> int:
         return 0
 
 
-@tasks.command()
+@tasks.command(short_help="Check task files and play their references.")
 @click.argument("path", required=False, type=click.Path(exists=True, path_type=Path))
 @click.pass_obj
 @json_option

@@ -40,7 +40,7 @@ def list_worlds(out: Output) -> int:
     return DONE
 
 
-@worlds.command()
+@worlds.command(short_help="Describe a WORLD: its templates and its tools.")
 @click.argument("name", metavar="WORLD")
 @json_option
 def describe(name: str, out: Output) -> int:
@@ -55,7 +55,7 @@ def describe(name: str, out: Output) -> int:
     return DONE
 
 
-@worlds.command()
+@worlds.command(short_help="Run recorded cases against a WORLD.")
 @click.argument("name", metavar="WORLD")
 @click.option(
     "--data",
