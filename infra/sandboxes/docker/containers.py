@@ -87,6 +87,15 @@ class Containers:
             and members.forget(folder)
         )
 
+    def of(self, sandbox: Path) -> Path | None:
+        """The folder of the container that a sandbox has, or had; ``None`` where it was never to have one of these:
+        a link may say anything, and what it names is ended and removed."""
+        folder = members.linked(sandbox)
+        return folder if folder is not None and self._is_here(folder) else None
+
+    def _is_here(self, folder: Path) -> bool:
+        return folder.parent == self._home and folder.name not in ("", "..")
+
     def strays(self) -> int:
         """End what nobody has; how many were ended. Raises ``EnvironmentFailed`` when the engine does not answer.
 

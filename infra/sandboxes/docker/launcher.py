@@ -107,7 +107,7 @@ class DockerLauncher:
     async def find(self, identity: dict[str, object]) -> ContainerSandbox | None:
         """The sandbox of an earlier host process, if it still runs, and was not about to be reset."""
         sandbox = str(identity["folder"])
-        folder = members.linked(Path(sandbox))
+        folder = self._containers.of(Path(sandbox))
         member = members.read(folder) if folder else None
         if member is None or member.serves != sandbox or member.state != "serving":
             return None
@@ -121,7 +121,7 @@ class DockerLauncher:
     def sweep(self, identity: dict[str, object]) -> bool:
         """A container that has become another's, or waits, is left alone."""
         sandbox = Path(str(identity["folder"]))
-        folder = members.linked(sandbox)
+        folder = self._containers.of(sandbox)
         member = members.read(folder) if folder else None
         if folder is None or (member is not None and member.serves != str(sandbox)):
             return True

@@ -134,7 +134,9 @@ def folders(root: Path) -> Iterator[Path]:
 
 
 def forget(folder: Path) -> bool:
-    """Remove its folder; whether it is gone."""
+    """Remove its folder; whether it is gone. Raises ``ValueError`` for a path that depends on where one stands."""
+    if not folder.is_absolute() or ".." in folder.parts:
+        raise ValueError(f"no folder of a container: {folder}")
     shutil.rmtree(folder, ignore_errors=True)
     return not folder.exists()
 
