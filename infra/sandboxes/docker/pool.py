@@ -99,12 +99,18 @@ class Pool:
             return best.member
 
     def give(self, member: Member) -> bool:
-        """Have one wait that is idle and pristine; whether it does, or else whether nothing of it is left."""
+        """Have one wait that is idle and pristine; whether it does, or else whether nothing of it is left.
+
+        Where all that may wait do, a used one has the room of whoever is missed least, such as of one that was made
+        while it served.
+        """
+        given = Idle(member, self._clock())
         with self._lock:
-            if not self._closed and len(self._idle) < self._most and self._fits(member):
-                self._idle.append(Idle(member, self._clock()))
-                return True
-        return self._ended(member)
+            out = self._without_room(given)
+            if out is not given:
+                self._idle = [one for one in (*self._idle, given) if one is not out]
+        gone = out is None or self._ended(out.member)
+        return gone if out is given else True
 
     def close(self) -> None:
         """End all that wait. Whatever comes later is ended, too."""
@@ -144,6 +150,27 @@ class Pool:
             if not self._fits(one.member) or (wanted[kind] < 0 and self._clock() - one.since > SPARE_S):
                 return one
         return None
+
+    def _without_room(self, given: Idle) -> Idle | None:
+        """Who cannot wait when this one is given. Of equals that is who waits longest."""
+        if self._closed or not self._fits(given.member):
+            return given
+        if len(self._idle) < self._most:
+            return None
+        if not (self._idle and given.member.served):
+            return given
+        targets = {need: self._target(demand) for need, demand in self._demand.items()}
+        everyone = sorted((*self._idle, given), key=lambda one: one.since)
+        longest: dict[tuple[Kind, bool], Idle] = {}
+        for one in everyone:
+            longest.setdefault((one.member.kind, one.member.served > 0), one)
+
+        def lack(out: Idle) -> int:
+            """How many are wanted in all once it is away."""
+            met = {need: sum(need.is_met_by(one.member) for one in everyone if one is not out) for need in targets}
+            return sum(max(0, wanted - met[need]) for need, wanted in targets.items())
+
+        return min(longest.values(), key=lack)
 
     def _wanted(self) -> Need | None:
         """Of what too few wait."""

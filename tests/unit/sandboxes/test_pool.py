@@ -93,9 +93,37 @@ def test_no_more_wait_than_may() -> None:
         yard.pool.take(ANY)
     yard.tended()
     assert len(yard.pool) == 3
-    given = yard.member(served=1)
+    given = yard.member()
     assert yard.pool.give(given)
-    assert yard.ended == [given.folder.name]
+    assert (len(yard.pool), yard.ended) == (3, [given.folder.name])
+
+
+def test_a_used_one_that_comes_back_has_the_room_of_one_that_was_made_meanwhile() -> None:
+    yard = Yard(most=1)
+    assert yard.pool.take(ANY) is None
+    yard.tended()
+    used = yard.member(served=1)
+    assert yard.pool.give(used)
+    assert (len(yard.pool), yard.ended) == (1, ["1"])
+    assert yard.pool.take(ANY) == used
+
+
+def test_a_used_one_has_no_room_of_one_that_has_to_be_unused() -> None:
+    yard = Yard(most=1)
+    assert yard.pool.take(UNUSED) is None
+    yard.tended()
+    assert yard.pool.give(yard.member(served=1))
+    assert (len(yard.pool), yard.ended) == (1, ["2"])
+
+
+def test_who_is_missed_least_makes_room() -> None:
+    yard = Yard(most=3)
+    for kind in (KIND, OTHER, OTHER):
+        assert yard.pool.give(yard.member(kind=kind))
+    assert yard.pool.take(ANY) is not None
+    assert yard.pool.give(yard.member(served=1))
+    assert yard.pool.give(yard.member(served=1))
+    assert yard.ended == ["2"], "nobody has asked for that kind"
 
 
 def test_without_a_pool_nothing_waits() -> None:
