@@ -87,6 +87,13 @@ def cover_for_reading(folder: Path) -> None:
     _mount("none", path, "", _MS_REMOUNT | _MS_BIND | _MS_RDONLY | plain)
 
 
+def close_devices() -> None:
+    """Devices and terminals can be read and written as before, but nothing about them can be changed: whoever comes
+    next could read their times. Raises ``OSError``."""
+    for folder, plain in (("/dev/pts", _MS_NOSUID | _MS_NOEXEC), ("/dev", _MS_NOSUID)):
+        _mount("none", folder, "", _MS_REMOUNT | _MS_BIND | _MS_RDONLY | plain)
+
+
 def limit_terminals() -> None:
     """No more than ``TERMINALS`` may be opened in ``/dev/pts``. Raises ``OSError``."""
     options = f"max={TERMINALS},mode=620,ptmxmode=666"

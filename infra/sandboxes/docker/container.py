@@ -18,7 +18,7 @@ from infra.sandboxes.docker.member import Member
 from infra.sandboxes.docker.places import LABEL, etc_of
 from infra.sandboxes.docker.profile import profile
 from infra.sandboxes.docker.supervisors import PYTHON
-from infra.sandboxes.mounts import as_seen_by, cover_for_reading, limit_terminals
+from infra.sandboxes.mounts import as_seen_by, close_devices, cover_for_reading, limit_terminals
 from infra.sandboxes.users import user_of
 
 CONTROL = Path("/ctl")
@@ -26,9 +26,19 @@ CONTROL = Path("/ctl")
 
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
-SYSCTLS = {"net.ipv4.tcp_max_tw_buckets": "0", "net.ipv4.ip_unprivileged_port_start": "0"}
+SYSCTLS = {
+    "net.ipv4.tcp_max_tw_buckets": "0",
+    "net.ipv4.tcp_no_metrics_save": "1",
+    "net.ipv4.tcp_fastopen": "0",
+    "net.ipv4.ip_unprivileged_port_start": "0",
+}
 """A closed connection would keep its port for a minute, and the next sandbox of the container could not have it.
-And whoever is in it may listen on any port: worlds are reached at one that elsewhere takes a right."""
+The kernel would remember whom somebody spoke to, and tell the next sandbox, too. And whoever is in it may listen on
+any port: worlds are reached at one that elsewhere takes a right."""
+
+COVERED = ("/dev/mqueue", "/sys/fs/cgroup")
+"""Empty folders instead of what Docker mounts there: a queue that is made by a file outlives its maker, and control
+groups tell how much the sandboxes before have used at most."""
 
 
 def create(engine: docker.DockerClient, member: Member, labels: Mapping[str, str]) -> None:
@@ -68,7 +78,7 @@ def _held(member: Member) -> dict[str, Any]:
         "log_config": LogConfig(type=LogConfig.types.NONE),
         "init": False,
         "sysctls": SYSCTLS,
-        "tmpfs": {"/dev/mqueue": "ro,size=4k"},  # a queue is made by a file there, too, and outlives its maker
+        "tmpfs": dict.fromkeys(COVERED, "ro,size=4k"),
     }
 
 
@@ -105,12 +115,14 @@ def close_from_outside(first: int) -> None:
     """What the engine cannot be told of the mounts of a container, by the number of its first process.
 
     In ``/proc`` a command could say that the supervisor is to be killed before it for want of memory. So it is for
-    reading only, but for the supervisor, which has opened it by now. Raises ``OSError``.
+    reading only, but for the supervisor, which has opened it by now. And in ``/dev`` it could leave times that the
+    next sandbox reads. Raises ``OSError``.
     """
 
     def close() -> None:
         cover_for_reading(Path("/proc"))
         limit_terminals()
+        close_devices()
 
     as_seen_by(first, close)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from infra.sandboxes.docker.area import PLACES
 from infra.sandboxes.docker.ipc import left_behind
 from infra.sandboxes.docker.member import Member
+from infra.sandboxes.docker.network import remembered
 from schemas.base import digest_of
 from tiltyard.errors import NotPristine
 
@@ -122,6 +123,22 @@ def _ipc(proc: Path, member: Member) -> str:
     return str(left_behind(int(proc.name)))
 
 
+def _network(proc: Path, member: Member) -> str:
+    return str(remembered(int(proc.name)))
+
+
+def _devices(proc: Path, member: Member) -> str:
+    """All that a device tells beside its content: who writes to a terminal changes times even where nobody may."""
+    folder = proc / "root/dev"
+    return str([_about(one) for one in (folder, *sorted(folder.iterdir()), folder / "pts/ptmx")])
+
+
+def _about(file: Path) -> tuple[object, ...]:
+    about = file.lstat()
+    times = about.st_atime_ns, about.st_mtime_ns, about.st_ctime_ns
+    return file.name, about.st_mode, about.st_uid, about.st_gid, about.st_rdev, times
+
+
 PARTS: Mapping[str, Callable[[Path, Member], str]] = {
     "its processes": _company,
     "its mounts": _mounts,
@@ -133,5 +150,7 @@ PARTS: Mapping[str, Callable[[Path, Member], str]] = {
     "rights of its supervisor": _status,
     "its sockets": _sockets,
     "its queues and shared memory": _ipc,
+    "what its network remembers": _network,
+    "its devices": _devices,
 }
 """What is looked at, and how."""

@@ -1,5 +1,6 @@
 """Ways to leave something in a container, or of it, after its sandbox was drained: as the host's root can."""
 
+import ctypes
 import mmap
 import os
 import resource
@@ -14,6 +15,8 @@ from pathlib import Path
 from infra.sandboxes.docker.member import Member
 from infra.sandboxes.mounts import as_seen_by, mount_memory
 from tests.contract.sandboxes.reset_yard import ResetYard, inside
+
+MS_RDONLY, MS_NOSUID, MS_NOEXEC, MS_REMOUNT, MS_BIND = 1, 2, 8, 32, 4096
 
 Plant = Callable[[ResetYard, Member, ExitStack], object]
 
@@ -90,6 +93,44 @@ def a_share_of_the_processor(yard: ResetYard, member: Member, until: ExitStack) 
     os.setpriority(os.PRIO_PROCESS, pid_of(member), 7)
 
 
+def measures_of_connections(yard: ResetYard, member: Member, until: ExitStack) -> None:
+    """As the kernel keeps them where it is let: by address, which is as good as a text."""
+    script = """
+import socket
+kept = open("/proc/sys/net/ipv4/tcp_no_metrics_save", "w")
+print(0, file=kept, flush=True)
+with socket.create_server(("127.77.3.65", 0)) as near:
+    for _ in range(3):
+        came = socket.create_connection(near.getsockname())
+        there, _ = near.accept()
+        for _ in range(20):
+            came.sendall(b"x" * 2000), there.recv(2000), there.sendall(b"y"), came.recv(1)
+        came.close(), there.recv(1), there.close()
+print(1, file=kept, flush=True)
+print(1, flush=True)
+"""
+    ended(until, inside(pid_of(member), "net", sys.executable, "-c", script))
+
+
+def a_label_of_a_flow(yard: ResetYard, member: Member, until: ExitStack) -> None:
+    """Anybody may have one, and it stays for a while after its socket."""
+    script = """
+import socket, struct
+asked = socket.inet_pton(socket.AF_INET6, "::1") + struct.pack("!I", 77) + struct.pack("=BBHHHI", 0, 1, 1, 6, 60, 0)
+socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).setsockopt(socket.IPPROTO_IPV6, 32, asked)
+print(1, flush=True)
+"""
+    ended(until, inside(pid_of(member), "net", sys.executable, "-c", script))
+
+
+def a_time_of_a_device(yard: ResetYard, member: Member, until: ExitStack) -> None:
+    as_seen_by(pid_of(member), lambda: written_to("/dev", lambda: os.utime("/dev/full", (77, 77))))
+
+
+def a_time_of_the_terminals(yard: ResetYard, member: Member, until: ExitStack) -> None:
+    as_seen_by(pid_of(member), lambda: written_to("/dev/pts", lambda: os.utime("/dev/pts/ptmx", (77, 77))))
+
+
 def a_control_group(yard: ResetYard, member: Member, until: ExitStack) -> None:
     below = member.groups[0] / "left"
     below.mkdir()
@@ -100,7 +141,18 @@ PLANTS: tuple[Plant, ...] = (
     *(a_process, an_open_file, an_open_folder, a_mapped_file, a_bound_socket, an_abstract_socket, a_port),
     *(shared_memory, a_message_queue, a_mount, a_file_below_a_place, a_mode_below_a_place, a_file_beside_the_door),
     *(an_order_of_killing, a_limit, a_share_of_the_processor, a_control_group),
+    *(measures_of_connections, a_label_of_a_flow, a_time_of_a_device, a_time_of_the_terminals),
 )
+
+
+def written_to(folder: str, change: Callable[[], None]) -> None:
+    """Change something where a container is for reading only, as it is again afterwards."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for read_only, then in ((0, change), (MS_RDONLY, lambda: None)):
+        plain = MS_NOSUID | (MS_NOEXEC if folder == "/dev/pts" else 0)
+        flags = ctypes.c_ulong(MS_REMOUNT | MS_BIND | plain | read_only)
+        assert libc.mount(b"none", folder.encode(), None, flags, None) == 0, os.strerror(ctypes.get_errno())
+        then()
 
 
 def pid_of(member: Member) -> int:

@@ -86,6 +86,27 @@ async def test_nothing_of_one_sandbox_is_in_the_next_one_of_its_container(yard: 
     assert CANARY not in after.model_dump_json()
 
 
+async def test_what_lies_outside_of_its_places_cannot_be_touched(yard: ResetYard) -> None:
+    """Times of a device were a message to the next sandbox, and so were the addresses that the kernel remembers."""
+    box = await yard.made()
+    told = await box.out("touch /dev/full /dev/pts/ptmx /sys/fs/cgroup 2>&1; true")
+    assert [line.rpartition(": ")[2] for line in told.splitlines()] == ["Read-only file system"] * 3, told
+    assert (await box.sh("touch /etc/hosts")).exit_code == 1
+    assert await box.out("cat /proc/sys/net/ipv4/tcp_no_metrics_save /proc/sys/net/ipv4/tcp_fastopen") == "1\n0\n"
+    assert await box.out("echo > /dev/null && head -c 2 /dev/zero | wc -c; ls /sys/fs/cgroup") == "2\n"
+    member = yard.member_of(box)
+    await yard.over(box)
+    assert yard.is_there(member)
+
+
+async def test_a_terminal_can_be_opened_and_written_to(yard: ResetYard) -> None:
+    """The kernel notes when that was, wherever it is: its container is not used again."""
+    box = await yard.made()
+    talk = "import os, pty; pty.spawn(['sh', '-c', 'tty; echo said > /dev/tty; : > /dev/shm/mine'])"
+    assert (await box.out(f'python3 -c "{talk}"')).split() == ["/dev/pts/0", "said"]
+    await yard.over(box)
+
+
 async def test_a_disk_that_was_full_is_empty_and_of_its_own_size(yard: ResetYard) -> None:
     """The memory of files counts for the container, so it has the size that goes with its limits."""
     for _ in range(2):
