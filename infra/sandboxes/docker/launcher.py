@@ -41,6 +41,9 @@ CLOSE_S = 20.0
 
 ENFORCED: tuple[Enforced, ...] = get_args(Enforced)
 
+SHIMS = "io.containerd."
+"""Names that the engine lists beside those of its runtimes begin so: what starts runtimes for it."""
+
 START_DOCKER = "install Docker (Debian: docker.io) and start it, or set DOCKER_HOST"
 
 
@@ -85,7 +88,7 @@ class DockerLauncher:
         except (DockerException, OSError, LookupError, TypeError) as error:
             raise EnvironmentFailed(f"the engine does not say which runtimes it has: {error}") from error
         if self._runtime not in runtimes:
-            known = ", ".join(sorted(runtimes))
+            known = ", ".join(sorted(name for name in runtimes if not name.startswith(SHIMS)))
             fix = f"set TILTYARD_DOCKER_RUNTIME to one of {known}"
             return self._refused(f"the engine has no runtime {self._runtime!r}", fix)
         if is_gvisor(self._runtime) and not is_set_up(runtimes[self._runtime]):

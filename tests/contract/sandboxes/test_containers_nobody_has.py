@@ -140,4 +140,5 @@ def test_a_runtime_that_the_engine_does_not_have_is_named(
     assert not offer.available
     assert offer.problem == "the engine has no runtime 'no-such'"
     assert offer.fix.startswith("set TILTYARD_DOCKER_RUNTIME to one of ")
+    assert "io.containerd" not in offer.fix
     assert "runc" in offer.fix
