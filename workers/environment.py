@@ -36,6 +36,7 @@ ENVIRONMENT = {
     "TILTYARD_SANDBOXES": "how many sandboxes may be there at once (4 for each processor; 1 to 512)",
     "TILTYARD_WARM_SANDBOXES": "how many containers may wait for sandboxes (2 for each processor; 0 to 512)",
     "TILTYARD_DOCKER_RUNTIME": "what Docker runs containers with: runc, or another that its engine has (runc)",
+    "DOCKER_HOST": "where Docker's engine listens: unix:///PATH or tcp://HOST:PORT (the machine's own)",
     "TILTYARD_OBJECTS": "where content lives: folder (the data folder's), or s3://BUCKET[/PREFIX]",
     "TILTYARD_S3_ENDPOINT": "http(s)://host:port of the S3 service",
     "TILTYARD_S3_ACCESS_KEY": "who asks the S3 service; secret",
@@ -109,7 +110,7 @@ _RANGES = {
 
 
 def _is_given(name: str, env: Mapping[str, str]) -> bool:
-    return name.startswith("TILTYARD_") and name not in PLACES and bool(env.get(name))
+    return name not in PLACES | {"PATH"} and bool(env.get(name))
 
 
 def _told(name: str, value: str) -> str:
@@ -186,6 +187,17 @@ def _host(env: Mapping[str, str], variable: str) -> str:
     return text
 
 
+def _docker_runtime(env: Mapping[str, str], variable: str) -> str:
+    text = env[variable]
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", text):
+        raise BadInput(
+            f"{text[:80]!r} is no name of a runtime: up to 64 of letters, digits, '_', '.' and '-'",
+            field=variable,
+            fix=f"for example {variable}=runc",
+        )
+    return text
+
+
 def _lossy(env: Mapping[str, str], variable: str) -> Lossy:
     text = env[variable]
     seed, _, rate = text.partition(":")
@@ -205,7 +217,7 @@ _FIELDS: dict[str, tuple[str, Callable[[Mapping[str, str], str], object]]] = {
     "temporal_namespace": ("TILTYARD_TEMPORAL_NAMESPACE", _text),
     "task_queue": ("TILTYARD_TASK_QUEUE", _text),
     "host_name": ("TILTYARD_HOST", _host),
-    "docker_runtime": ("TILTYARD_DOCKER_RUNTIME", _text),
+    "docker_runtime": ("TILTYARD_DOCKER_RUNTIME", _docker_runtime),
     "call_deadline": ("TILTYARD_CALL_DEADLINE_S", _duration),
     "janitor_interval": ("TILTYARD_JANITOR_S", _duration),
     "janitor_grace": ("TILTYARD_JANITOR_GRACE_S", _duration),

@@ -61,6 +61,24 @@ def test_what_is_no_name_of_a_host_names_the_variable(name: str) -> None:
         Settings.from_environment(environment={"TILTYARD_HOST": name})
 
 
+@pytest.mark.parametrize("runtime", ["a b", "../x", "--privileged", "/usr/bin/runc", "x" * 65])
+def test_what_is_no_name_of_a_runtime_names_the_variable(runtime: str) -> None:
+    with pytest.raises(BadInput, match=r"^TILTYARD_DOCKER_RUNTIME: .* is no name of a runtime"):
+        Settings.from_environment(environment={"TILTYARD_DOCKER_RUNTIME": runtime})
+
+
+@pytest.mark.parametrize("runtime", ["runc", "runsc-kvm", "io.containerd.runc.v2"])
+def test_a_name_of_a_runtime_is_taken(runtime: str) -> None:
+    assert Settings.from_environment(environment={"TILTYARD_DOCKER_RUNTIME": runtime}).docker_runtime == runtime
+
+
+def test_another_engine_is_another_setting_of_the_stack() -> None:
+    """One that runs with other settings is told from this one by what is given."""
+    place = "unix:///run/other.sock"
+    assert Settings.from_environment(environment={"DOCKER_HOST": place}).given == {"DOCKER_HOST": place}
+    assert "PATH" not in Settings.from_environment(environment={"PATH": "/bin"}).given
+
+
 def test_a_host_with_a_name_shares_nothing_of_its_own(tmp_path: Path) -> None:
     own, second = (
         Settings.from_environment(tmp_path, environment={"TILTYARD_HOST": name} if name else {})
