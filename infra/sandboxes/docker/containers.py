@@ -10,12 +10,12 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import docker
-from docker.errors import DockerException
+from docker.errors import DockerException, NotFound
 
 from infra.local.processes import identify
 from infra.sandboxes.cgroups import groups_of
 from infra.sandboxes.docker import member as members
-from infra.sandboxes.docker.container import close_from_outside, create, remove, start
+from infra.sandboxes.docker.container import CONTROL, close_from_outside, create, remove, start
 from infra.sandboxes.docker.door import knock_at_nobodys
 from infra.sandboxes.docker.gvisor import is_gvisor
 from infra.sandboxes.docker.member import Kind, Member
@@ -42,7 +42,7 @@ class Containers:
 
         It is written down before it is made: when this process dies meanwhile, it is a stray.
         """
-        folder = self._home / secrets.token_hex(8)
+        folder = self._home / secrets.token_hex(members.NAME_BYTES)
         self._had.add(folder)
         with ExitStack() as undo:
             undo.callback(self.end, folder)
@@ -115,10 +115,24 @@ class Containers:
         """Containers of this home, and those whose folder has been removed: their ids by their folders."""
         listed = self._engine.api.containers(all=True, filters={"label": [f"{LABEL}=sandbox", FOLDER]})
         found = {Path(one["Labels"][FOLDER]): str(one["Id"]) for one in listed}
-        return {folder: one for folder, one in found.items() if self._is_ours(folder)}
+        return {folder: one for folder, one in found.items() if self._is_ours(folder, one)}
 
-    def _is_ours(self, folder: Path) -> bool:
-        return folder.parent == self._home or not (folder / members.CONTROL).exists()
+    def _is_ours(self, folder: Path, container: str) -> bool:
+        """A label may say anything, and what it names is removed."""
+        if not members.may_be_one(folder):
+            return False
+        gone = not (folder / members.CONTROL).exists()
+        return folder.parent == self._home or (gone and self._has_lost_its_folder(container))
+
+    def _has_lost_its_folder(self, container: str) -> bool:
+        """As the container has it: here the folder of another may be out of sight, in a mount namespace of its own.
+        One that does not run has nothing to lose."""
+        try:
+            first = self._engine.api.inspect_container(container)["State"]["Pid"]
+            mounts = [line.split() for line in Path(f"/proc/{first}/mountinfo").read_text().splitlines()]
+        except (NotFound, FileNotFoundError, ProcessLookupError):
+            return True
+        return any(at == str(CONTROL) and root.endswith("//deleted") for _, _, _, root, at, *_ in mounts)
 
     def _end_stray(self, folder: Path, container: str) -> bool:
         """By its id, where the engine told one: a container may have lost its name."""

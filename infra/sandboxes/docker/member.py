@@ -5,6 +5,7 @@ A container has a folder of its own: it may be there before a sandbox is, and se
 
 import os
 import shutil
+import string
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -18,6 +19,9 @@ from infra.sandboxes.docker.area import Area
 from infra.sandboxes.users import user_of
 from schemas.base import Model
 from schemas.sandbox import SandboxLimits
+
+NAME_BYTES = 8
+"""Of a folder's name, and so of a container's."""
 
 RECORD, CONTROL = "member.json", "ctl"
 
@@ -124,6 +128,12 @@ def read(folder: Path) -> Member | None:
         return Member.model_validate_json((folder / RECORD).read_bytes())
     except (OSError, ValidationError):
         return None
+
+
+def may_be_one(folder: Path) -> bool:
+    """Whether a container's folder can have this path: it is absolute and ends in hexadecimal digits."""
+    digits = set(folder.name) <= set(string.hexdigits) and len(folder.name) == 2 * NAME_BYTES
+    return digits and folder.is_absolute() and ".." not in folder.parts
 
 
 def folders(root: Path) -> Iterator[Path]:

@@ -88,6 +88,22 @@ def test_what_another_folder_has_is_let_be_until_that_is_removed(
     assert not made.folder.exists()
 
 
+def test_a_folder_that_is_only_out_of_sight_has_its_container(engine: Engine, kind: Kind, tmp_path: Path) -> None:
+    """As another's is that has a mount namespace of its own."""
+    made = Containers(engine, tmp_path / "theirs").make(kind)
+    (tmp_path / "theirs").rename(tmp_path / "unseen")
+    assert (Containers(engine, tmp_path / "ours").strays(), is_there(engine, made)) == (0, True)
+    (tmp_path / "unseen").rename(tmp_path / "theirs")
+    assert Containers(engine, tmp_path / "theirs").end(made.folder)
+
+
+@pytest.mark.parametrize("said", ["", ".", "..", "theirs", "/", "/theirs/0123456789abcdef/.."])
+def test_what_a_label_names_is_no_folder_of_a_container(said: str, tmp_path: Path) -> None:
+    """It only asks: nothing is ended here."""
+    assert not members.may_be_one(Path(said))
+    assert members.may_be_one(tmp_path / "0123456789abcdef")
+
+
 def test_a_removed_folder_whose_mounts_are_gone_too(engine: Engine, kind: Kind, tmp_path: Path) -> None:
     made = Containers(engine, tmp_path / "theirs").make(kind)
     unmount(made.folder / "places")
