@@ -59,8 +59,9 @@ class EpisodeWorkflow:
             await self._prepare()
             self._ending = await self._run_turns()
         except (Exception, asyncio.CancelledError) as error:
-            failure = error
-            self._ending = self._ending_of(error)
+            # A worker that dies with a step that was to be cancelled leaves a timeout in the cancellation's stead.
+            failure = asyncio.CancelledError() if workflow.cancellation_reason() is not None else error
+            self._ending = self._ending_of(failure)
         self._phase = "closing"
         self._timings["turns"] = round(self._used_s, 3)
         finished, hit = await uninterruptible(self._finish(self._ending))

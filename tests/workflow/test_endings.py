@@ -33,7 +33,7 @@ from tests.workflow.arena import (
 )
 from tests.workflow.broken_episodes import BrokenEpisode
 from tests.workflow.noted_slices import NotedSlices
-from tiltyard.errors import BadInput, NotPristine, WorldUnreachable
+from tiltyard.errors import BadInput, EnvironmentFailed, NotPristine, WorldUnreachable
 from tiltyard.trace import unpack
 from workers.assembly import WORKFLOWS
 
@@ -230,6 +230,31 @@ async def test_a_policy_that_swallows_its_cancellation_ends_all_the_same(client:
         await handle.cancel()
         assert isinstance(await cause_of(handle), CancelledError)
         assert (await place.outcome(spec)).end is End.CANCELLED
+        await place.assert_nothing_left(spec)
+
+
+async def test_a_worker_that_goes_down_with_the_cancellation_makes_no_failure_of_it(
+    client: Client, tmp_path: Path
+) -> None:
+    """What is to be cancelled is not tried again: the workflow is told of a failure, and of nothing else."""
+
+    async def going_down(view: View) -> Decision:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise EnvironmentFailed("the machine goes down") from None
+        raise AssertionError("it is cancelled before")
+
+    async with arena(client, {"going_down": going_down}, tmp_path) as place, place.worker():
+        spec = await place.plan(tally_task(), "going_down")
+        handle = await place.start(spec, Tuning(heartbeat_s=1, slice_s=0.5))
+        await until(lambda: place.policies.acted.get(spec.episode_id, 0) >= 1)
+        await handle.cancel()
+        assert isinstance(await cause_of(handle), CancelledError)
+        events = [event.event_type async for event in handle.fetch_history_events()]
+        assert EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED in events
+        result = await place.outcome(spec)
+        assert (result.end, result.validity) == (End.CANCELLED, Validity.MISSING)
         await place.assert_nothing_left(spec)
 
 
