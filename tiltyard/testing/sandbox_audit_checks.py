@@ -47,7 +47,7 @@ async def whole_outputs_have_digests(bench: SandboxBench) -> None:
 async def programs_and_commands_have_times(bench: SandboxBench) -> None:
     async with bench.sandbox() as box:
         await box.sh("sleep 0.2; echo said", op_id="a")
-        await box.sh("sleep 1000 & sleep 0.2", op_id="b")
+        await box.sh("sleep 1000 & sleep 0.1", op_id="b")
         facts = await told(box)
         times = [(one.started_s, one.ended_s) for one in facts.commands]
         for began, ended in [*times, *((one.started_s, one.ended_s) for one in facts.processes)]:
