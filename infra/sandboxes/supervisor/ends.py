@@ -28,7 +28,7 @@ class Ends:
 
     def watch(self, pid: int, record: dict[str, Any]) -> None:
         """The process is this program from now on, and ended to be the one before."""
-        self._note(pid)
+        self._note(pid, self._clock.now_s)
         if len(self._watched) >= MAX_ENDS_WATCHED:
             return
         try:
@@ -39,16 +39,24 @@ class Ends:
         self._loop.on(fd, self.note)
 
     def note(self) -> None:
-        """Note whoever has ended by now."""
+        """Note whoever has ended by now, at one time: no child is told to have ended after who waited for it."""
+        found: set[int] | None = None
+        while found != (
+            found := self._ended()
+        ):  # who is asked late may have ended after who is asked first was asked
+            pass
+        now_s = self._clock.now_s
+        for pid in [pid for pid, (fd, _) in self._watched.items() if fd in found]:
+            self._note(pid, now_s)
+
+    def _ended(self) -> set[int]:
         ended = select.poll()
         for fd, _ in self._watched.values():
             ended.register(fd, select.POLLIN)
-        found = {fd for fd, _ in ended.poll(0)}
-        for pid in [pid for pid, (fd, _) in self._watched.items() if fd in found]:
-            self._note(pid)
+        return {fd for fd, _ in ended.poll(0)}
 
-    def _note(self, pid: int) -> None:
+    def _note(self, pid: int, now_s: float) -> None:
         fd, record = self._watched.pop(pid, (-1, {}))
         if fd >= 0:
-            record["ended_s"] = self._clock.now_s
+            record["ended_s"] = now_s
             self._loop.off(fd)

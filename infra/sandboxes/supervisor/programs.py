@@ -60,7 +60,7 @@ class Programs:
         if self.fd >= 0:
             self.released[leader.pid] = leader
         else:
-            self.add(leader, operation.argv, operation.op_id)
+            self.add(leader, operation.argv, operation.op_id, self._clock.now_s)
 
     def on_call(self) -> None:
         """One process waits at an exec, or to reach somebody: look at it, let it go on."""
@@ -95,18 +95,18 @@ class Programs:
 
     def _exec(self, notice: bytearray) -> Callable[[], None] | None:
         """What records it, once it goes on; ``None`` for what is no program."""
-        pid = task_of(notice)
+        pid, now_s = task_of(notice), self._clock.now_s  # before it goes on: it runs when we come to note that
         leader = self.released.pop(pid, None)
         if leader is not None:  # it is a copy of the supervisor still
             operation = self.leaders[pid]
-            return lambda: self.add(leader, operation.argv, operation.op_id)
+            return lambda: self.add(leader, operation.argv, operation.op_id, now_s)
         process = self._process_of(pid)
         if process is None:
             return None
         op_id = self.operation_of(process)
         with self.agent:  # only its own memory is open to us where we are another user
             argv = arguments_of(notice)
-        return None if argv is None else lambda: self.add(process, argv, op_id)
+        return None if argv is None else lambda: self.add(process, argv, op_id, now_s)
 
     def _send(self, notice: bytearray) -> Callable[[], None] | None:
         """The same, for an attempt to reach somebody; ``None`` for what is not told of."""
@@ -118,8 +118,8 @@ class Programs:
         op_id = self.operation_of(sender)
         return lambda: self._connections.add(attempts, op_id)
 
-    def add(self, process: Process, argv: list[str], op_id: str) -> None:
-        """Record that a process has become a program."""
+    def add(self, process: Process, argv: list[str], op_id: str, started_s: float) -> None:
+        """Record that a process has become a program, which it did not before ``started_s``."""
         start, _, known = self.seen.get(process.pid, (0, "", None))
         record = self.records[known] if known is not None and start == process.start else None
         if record is not None and known in self.copies:  # it was seen between its fork and this
@@ -128,7 +128,7 @@ class Programs:
             return
         record = {
             "pid": process.pid, "parent": process.parent, "argv": argv, "op_id": op_id, "left": False,
-            "started_s": self._clock.now_s, "ended_s": None,
+            "started_s": started_s, "ended_s": None,
         }  # fmt: skip
         size = sum(map(len, argv))
         kept = None
@@ -167,7 +167,7 @@ class Programs:
         for process in others:
             start, _, number = self.seen.get(process.pid, (0, "", None))
             if start != process.start and (left or self.fd < 0):
-                self.add(process, command_line(process.pid), self.operation_of(process))
+                self.add(process, command_line(process.pid), self.operation_of(process), self._clock.now_s)
                 number = self.seen[process.pid][2]
                 if number is not None and self.fd >= 0:
                     self.copies.add(number)

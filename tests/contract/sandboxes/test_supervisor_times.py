@@ -102,9 +102,9 @@ async def test_times_and_digests(check: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("check", "old", "new"),
     [
-        (programs_start_and_end_in_order, 'record["ended_s"] = self._clock.now_s', 'record["ended_s"] = 0.0'),
+        (programs_start_and_end_in_order, 'record["ended_s"] = now_s', 'record["ended_s"] = 0.0'),
         (a_background_child_has_its_times_too, "        programs.note_ends()\n", "        programs.renew()\n"),
-        (a_program_ends_when_it_becomes_another, "        self._note(pid)\n        if len", "        if len"),
+        (a_program_ends_when_it_becomes_another, "        self._note(pid, self._clock.now_s)\n", ""),
         (digests_are_of_all_that_came, "        self._digest.update(data)\n", ""),
         (
             digests_are_of_all_that_came,
