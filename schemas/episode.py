@@ -1,6 +1,7 @@
 """An episode: what starts it, how it can end, and its result."""
 
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field
 
@@ -44,10 +45,24 @@ class PolicySpec(Model):
     digest: str = ""
 
 
+class Origin(Model):
+    """The episode that another one was made from.
+
+    A ``replay`` makes its decisions again in a fresh environment. A ``fork`` goes on from its state before
+    ``turn``, which the object ``point`` holds (``schemas.branch.BranchPoint``).
+    """
+
+    kind: Literal["replay", "fork"]
+    episode_id: str
+    turn: int = Field(default=0, ge=0)
+    point: str = ""
+
+
 class EpisodeSpec(Model):
     """The input of the episode workflow: references and limits, no content (I10).
 
-    ``sandbox`` is the driver that makes the episode's sandbox, ``None`` for a task that needs none.
+    ``sandbox`` is the driver that makes the episode's sandbox, ``None`` for a task that needs none. ``origin`` is
+    there where it was made from another one.
     """
 
     episode_id: str
@@ -58,6 +73,7 @@ class EpisodeSpec(Model):
     seed: int = 0
     limits: Limits
     sandbox: DriverName | None = None
+    origin: Origin | None = None
 
 
 def workflow_id(episode_id: str) -> str:
@@ -90,7 +106,8 @@ class Digests(Model):
 class EpisodeResult(Model):
     """One episode's outcome: what ``tiltyard run --json`` prints. ``timings`` are wall seconds by phase.
 
-    ``sandbox`` is the driver that its commands ran under; ``unsafe-local`` isolates nothing.
+    ``sandbox`` is the driver that its commands ran under; ``unsafe-local`` isolates nothing. ``not_restored`` is
+    what a fork could not take over from its parent.
     """
 
     episode_id: str
@@ -110,5 +127,7 @@ class EpisodeResult(Model):
     timings: dict[str, float] = Field(default_factory=dict)
     answer: JsonObject | None = None
     sandbox: DriverName | None = None
+    origin: Origin | None = None
+    not_restored: tuple[str, ...] = ()
     trace: str = Field(default="", description="object digest of the archived trace")
     exams: str = Field(default="", description="object digest of what the task's tests said")

@@ -22,7 +22,7 @@ class Token(Model):
 
     def taken_by(self, writer: Writer) -> Self:
         """The token in the hands of ``writer``. Raises ``JournalClosed``, or ``Replaced`` for a passed slice."""
-        self._require_open()
+        self.require_open()
         highest = self.highest.get(writer.run_id, writer.slice_no)
         if writer.slice_no < highest:
             raise Replaced(f"slice {writer.slice_no} starts after slice {highest} of the same run")
@@ -32,13 +32,14 @@ class Token(Model):
 
     def require(self, writer: Writer) -> None:
         """Raises ``JournalClosed`` after the seal and ``Replaced`` when another writer holds the token."""
-        self._require_open()
+        self.require_open()
         if writer != self.holder:
             raise Replaced(f"slice {writer.slice_no} no longer holds the journal's writer token")
 
     def sealed(self) -> Self:
         return self.model_copy(update={"closed": True})
 
-    def _require_open(self) -> None:
+    def require_open(self) -> None:
+        """Raises ``JournalClosed`` after the seal."""
         if self.closed:
             raise JournalClosed("the journal has been sealed: nothing is written any more")

@@ -6,6 +6,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Protocol
 
+from schemas.branch import Past
 from schemas.decision import Decision
 from schemas.episode import EpisodeResult, EpisodeSpec
 from schemas.host import Capacity, HostBeat, HostRecord
@@ -39,11 +40,16 @@ class World(Protocol):
         """The world's tools. Raises ``BadInput`` for an unknown world."""
         ...
 
-    async def lease(self, request: LeaseRequest) -> Lease:
+    async def lease(self, request: LeaseRequest, past: Past | None = None) -> Lease:
         """Lease a pristine namespace; the same owner gets the same lease again.
 
-        Raises ``BadInput`` (unknown world, template, tool) or ``NotPristine``.
+        With a ``past`` it begins with all that had happened then, under this lease's own delivery ids.
+        Raises ``BadInput`` (unknown world, template, tool; a past over another template) or ``NotPristine``.
         """
+        ...
+
+    async def so_far(self, namespace: str, generation: int) -> Past:
+        """All that has happened under a lease that is not given back yet. Raises ``BadInput`` for any other."""
         ...
 
     async def call(self, request: DeliveryRequest) -> DeliveryReply:
@@ -174,6 +180,10 @@ class Journal(Protocol):
 
     async def read(self, episode_id: str, generation: int) -> tuple[TurnRecord, ...]:
         """All turns in order."""
+        ...
+
+    async def begin(self, episode_id: str, generation: int, turns: Sequence[TurnRecord]) -> None:
+        """Begin a journal with turns that have ended elsewhere; insert-if-absent. Raises ``JournalClosed``."""
         ...
 
     async def decide(self, episode_id: str, generation: int, writer: Writer, turn: int, decision: Decision) -> None:

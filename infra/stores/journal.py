@@ -1,7 +1,7 @@
 """Journals of episodes in SQL tables; large observations in the object store."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,6 +67,10 @@ class SqlJournal:
         rows = await in_thread(self._rows, (episode_id, generation))
         return tuple([await self._record_of(row) for row in rows])
 
+    async def begin(self, episode_id: str, generation: int, turns: Sequence[TurnRecord]) -> None:
+        rows = [await self._row_of(turn) for turn in turns]
+        await in_thread(self._begin, (episode_id, generation), rows)
+
     async def decide(self, episode_id: str, generation: int, writer: Writer, turn: int, decision: Decision) -> None:
         await in_thread(self._decide, (episode_id, generation), writer, turn, decision)
 
@@ -80,10 +84,7 @@ class SqlJournal:
         faults: tuple[str, ...],
         now_s: int,
     ) -> None:
-        shown = canonical([observation.model_dump(mode="json") for observation in observations])
-        row: dict[str, Any] = {"shown": shown, "shown_object": None, "faults": canonical(faults), "now_s": now_s}
-        if len(shown) > INLINE_BYTES:  # the object first: a row never names one that is not there
-            row |= {"shown": None, "shown_object": await self._objects.put(shown)}
+        row = await self._answer(observations, faults, now_s)
         await in_thread(self._observe, (episode_id, generation), writer, turn, row)
 
     async def checkpoint(self, episode_id: str, generation: int, writer: Writer, turn: int, name: str) -> None:
@@ -91,6 +92,22 @@ class SqlJournal:
 
     async def close(self, episode_id: str, generation: int) -> None:
         await in_thread(self._close, (episode_id, generation))
+
+    async def _answer(
+        self, observations: Sequence[Observation], faults: Sequence[str], now_s: int
+    ) -> dict[str, Any]:
+        shown = canonical([observation.model_dump(mode="json") for observation in observations])
+        row: dict[str, Any] = {"shown": shown, "shown_object": None, "faults": canonical(faults), "now_s": now_s}
+        if len(shown) > INLINE_BYTES:  # the object first: a row never names one that is not there
+            row |= {"shown": None, "shown_object": await self._objects.put(shown)}
+        return row
+
+    async def _row_of(self, turn: TurnRecord) -> dict[str, Any]:
+        if turn.observations is None:
+            raise ValueError(f"turn {turn.turn} has not ended: no journal begins with it")
+        answer = await self._answer(turn.observations, turn.faults, turn.now_s)
+        decided = {"turn": turn.turn, "decision": canonical(turn.decision), "checkpoint": turn.checkpoint or None}
+        return {**decided, **answer}
 
     def _take(self, key: Key, writer: Writer) -> None:
         self._turn_token(key, lambda token: token.taken_by(writer))
@@ -105,6 +122,17 @@ class SqlJournal:
             statement = INSERT_JOURNAL if held is None else UPDATE_TOKEN
             values = {**_named(key, "" if held is None else HELD), "token": canonical(turned(held or Token()))}
             connection.execute(statement, values)
+
+    def _begin(self, key: Key, rows: Sequence[Row]) -> None:
+        with self._database.transaction() as connection:
+            held = _token(connection, key)
+            if held is None:
+                connection.execute(INSERT_JOURNAL, {**_named(key), "token": canonical(Token())})
+            (held or Token()).require_open()
+            there = {row["turn"] for row in rows_of(connection, ALL_TURNS, **_named(key))}
+            missing = [{**_named(key), **row} for row in rows if row["turn"] not in there]
+            if missing:
+                connection.execute(INSERT_TURN, missing)
 
     def _decide(self, key: Key, writer: Writer, turn: int, decision: Decision) -> None:
         with self._writing(key, writer) as connection:

@@ -157,6 +157,28 @@ async def nothing_is_written_after_the_seal(journal: Journal) -> None:
     assert await _read(journal) == (TurnRecord(turn=0, decision=ASK),)
 
 
+async def a_journal_can_begin_with_turns_of_another_one(journal: Journal) -> None:
+    ended = TurnRecord(turn=0, decision=ASK, observations=SHOWN, faults=("drop",), now_s=4, checkpoint="sha256:1")
+    earlier = (ended, ended.model_copy(update={"turn": 1, "observations": LARGE, "checkpoint": ""}))
+    await journal.begin(EPISODE, GENERATION, earlier)
+    assert await _read(journal) == earlier
+    await journal.take(EPISODE, GENERATION, FIRST)
+    await _decide(journal, FIRST, 2, OTHER)
+    await journal.begin(EPISODE, GENERATION, (earlier[0].model_copy(update={"now_s": 99}), earlier[1]))
+    assert await _read(journal) == (*earlier, TurnRecord(turn=2, decision=OTHER)), "what stands was written over"
+    await journal.close(EPISODE, GENERATION)
+    await _refused(JournalClosed, journal.begin(EPISODE, GENERATION, earlier))
+
+
+async def no_journal_begins_with_a_turn_in_flight(journal: Journal) -> None:
+    try:
+        await journal.begin(EPISODE, GENERATION, (TurnRecord(turn=0, decision=ASK),))
+    except ValueError:
+        assert await _read(journal) == ()
+    else:
+        raise AssertionError("a turn in flight was taken over: its calls would be sent again under other ids")
+
+
 async def a_journal_that_nobody_took_can_be_sealed(journal: Journal) -> None:
     await journal.close(EPISODE, GENERATION)
     await _refused(JournalClosed, journal.take(EPISODE, GENERATION, FIRST))
@@ -235,6 +257,8 @@ JOURNAL_CHECKS: tuple[JournalCheck, ...] = (
     a_lower_slice_of_the_same_run_never_wins,
     taking_again_changes_nothing,
     nothing_is_written_after_the_seal,
+    a_journal_can_begin_with_turns_of_another_one,
+    no_journal_begins_with_a_turn_in_flight,
     a_journal_that_nobody_took_can_be_sealed,
     episodes_and_generations_are_apart,
     of_several_writers_at_once_one_wins_all,

@@ -1,5 +1,6 @@
 """A journal in memory, for tests and for trying things out. It passes the same kit as the drivers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from schemas.decision import Decision
@@ -29,6 +30,14 @@ class MemoryJournal:
     async def read(self, episode_id: str, generation: int) -> tuple[TurnRecord, ...]:
         turns = self._book(episode_id, generation).turns
         return tuple(turns[turn] for turn in sorted(turns))
+
+    async def begin(self, episode_id: str, generation: int, turns: Sequence[TurnRecord]) -> None:
+        book = self._book(episode_id, generation)
+        book.token.require_open()
+        if any(turn.observations is None for turn in turns):
+            raise ValueError("a turn has not ended: no journal begins with it")
+        for turn in turns:
+            book.turns.setdefault(turn.turn, turn)
 
     async def decide(self, episode_id: str, generation: int, writer: Writer, turn: int, decision: Decision) -> None:
         book = self._book(episode_id, generation)
