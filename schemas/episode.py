@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from schemas.base import JsonObject, Model
-from schemas.grade import ContractResult, RiskEvent, SafetyFinding, Score
+from schemas.grade import ContractResult, Measure, RiskEvent, RuleResult, SafetyFinding, Score
 from schemas.sandbox import DriverName
 from schemas.task import Limits
 from schemas.world import DrainReport
@@ -49,13 +49,12 @@ class Origin(Model):
     """The episode that another one was made from.
 
     A ``replay`` makes its decisions again in a fresh environment. A ``fork`` goes on from its state before
-    ``turn``, which the object ``point`` holds (``schemas.branch.BranchPoint``).
+    ``turn``: that is the first turn that is its own.
     """
 
     kind: Literal["replay", "fork"]
     episode_id: str
     turn: int = Field(default=0, ge=0)
-    point: str = ""
 
 
 class EpisodeSpec(Model):
@@ -74,6 +73,11 @@ class EpisodeSpec(Model):
     limits: Limits
     sandbox: DriverName | None = None
     origin: Origin | None = None
+
+    @property
+    def kept_turns(self) -> int:
+        """Turns that a fork has of its parent; 0 for whatever is none."""
+        return self.origin.turn if self.origin is not None and self.origin.kind == "fork" else 0
 
 
 def workflow_id(episode_id: str) -> str:
@@ -107,7 +111,8 @@ class EpisodeResult(Model):
     """One episode's outcome: what ``tiltyard run --json`` prints. ``timings`` are wall seconds by phase.
 
     ``sandbox`` is the driver that its commands ran under; ``unsafe-local`` isolates nothing. ``not_restored`` is
-    what a fork could not take over from its parent.
+    what a fork could not take over from its parent. ``rules`` and ``measures`` are the facts behind P and E; ``None``
+    in an outcome of a time when they were not recorded.
     """
 
     episode_id: str
@@ -119,6 +124,8 @@ class EpisodeResult(Model):
     reason: str = ""
     score: Score = Score()
     contracts: tuple[ContractResult, ...] = ()
+    rules: tuple[RuleResult, ...] | None = None
+    measures: tuple[Measure, ...] | None = None
     safety: tuple[SafetyFinding, ...] = ()
     risks: tuple[RiskEvent, ...] = ()
     drain: DrainReport = DrainReport()

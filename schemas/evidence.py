@@ -49,7 +49,7 @@ class SandboxEvidence(Model):
 
 class Evidence(Model):
     """``in_flight`` are the deliveries of the turn that was open at the seal. ``sandbox`` is there for a task with
-    commands."""
+    commands. ``not_restored`` is what a fork could not take over from its parent."""
 
     spec: EpisodeSpec
     ending: Ending
@@ -58,3 +58,4 @@ class Evidence(Model):
     drain: DrainReport
     in_flight: dict[str, Reading] = {}
     sandbox: SandboxEvidence | None = None
+    not_restored: tuple[str, ...] = ()

@@ -1,5 +1,7 @@
 """Grades: contracts, score and safety."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from schemas.base import Model
@@ -22,6 +24,14 @@ class RuleResult(Model):
     held: bool
     weight: float = 1.0
     why: str = ""
+
+
+class Measure(Model):
+    """One dimension of efficiency: what was used of it, and what the reference uses that it is measured against."""
+
+    dimension: Literal["tool_calls", "tokens", "virtual_s"]
+    reference: int
+    used: int
 
 
 class SafetyFinding(Model):
@@ -57,6 +67,7 @@ class Grade(Model):
     score: Score = Score()
     contracts: tuple[ContractResult, ...] = ()
     rules: tuple[RuleResult, ...] = ()
+    measures: tuple[Measure, ...] = ()
     safety: tuple[SafetyFinding, ...] = ()
     risks: tuple[RiskEvent, ...] = ()
     graders_digest: str = ""

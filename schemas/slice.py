@@ -13,10 +13,11 @@ MAX_REASON = 500
 
 
 class LeaseRef(Model):
-    """As much of a lease as history needs."""
+    """As much of a lease as history needs. ``point`` names what a fork began with (``schemas.branch.BranchPoint``)."""
 
     namespace: str
     generation: int
+    point: str = ""
 
 
 class CallRef(Model):
@@ -31,7 +32,8 @@ class Restored(Model):
 
     ``open_turn`` was under way: what its commands did is unknown, and none of them is run again. ``turns`` were
     journalled at the loss: whoever is asked for a later one has been told. ``out_of_memory`` is why it was lost.
-    ``given_up``: it was not lost, but given up while the episode waited.
+    ``given_up``: it was not lost, but given up while the episode waited. ``forked``: it is the first one of a fork,
+    which could not take over what ``missing`` names.
     """
 
     from_turn: int | None = None
@@ -39,6 +41,8 @@ class Restored(Model):
     turns: int = 0
     out_of_memory: bool = False
     given_up: bool = False
+    forked: bool = False
+    missing: tuple[str, ...] = ()
 
 
 class SliceRequest(Model):

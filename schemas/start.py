@@ -40,22 +40,27 @@ class LeaseOrder(Model):
 
 class ProvisionOrder(Model):
     """What the provision activity of ``host`` is told. ``generation`` finds the journal whose last checkpoint is
-    restored; 0 is for a sandbox that begins with the task's files."""
+    restored; 0 is for a sandbox that begins with the task's files. ``point`` is what the first one of a fork begins
+    with."""
 
     spec: EpisodeSpec
     first_run_id: str
     incarnation: int = 1
     generation: int = 0
+    point: str = ""
     host: str = ""
 
 
 class Provisioned(Model):
     """A sandbox, and the turn whose files it was given; ``None`` for the task's own. ``may_give_up``: the task lets
-    it go while the episode waits."""
+    it go while the episode waits. ``earlier`` and ``missing`` are a fork's: what its parent's sandboxes have said,
+    and what could not be taken over of them."""
 
     sandbox: SandboxRef
     from_turn: int | None = None
     may_give_up: bool = False
+    earlier: str = ""
+    missing: tuple[str, ...] = ()
 
 
 class SandboxPlace(Model):

@@ -1,0 +1,1 @@
+"""Episodes opened again: replayed, branched, graded anew, explained, kept as regression cases."""
