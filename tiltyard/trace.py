@@ -25,13 +25,12 @@ from schemas.contract import TestsContract
 from schemas.episode import End
 from schemas.evidence import Evidence, SandboxEvidence
 from schemas.journal import TurnRecord
-from schemas.sandbox import Normaliser
 from schemas.task import Task
 from schemas.tool import ToolSpec
 from schemas.world import Facts, Job, LedgerRow, Receipt
 from tiltyard.errors import BadInput
 from tiltyard.graders.trial import agents_place
-from tiltyard.sandbox.normalise import normalised
+from tiltyard.sandbox.normalise import normalised_value
 from tiltyard.sandbox.tools import is_command
 
 FORMAT = 1
@@ -63,23 +62,10 @@ def _turn(task: Task, turn: TurnRecord) -> JsonObject:
     dumped = turn.model_dump(mode="json", exclude={"turn", "checkpoint"})
     if task.sandbox is not None and turn.observations:
         dumped["observations"] = [
-            _normalised(shown, task.sandbox.normalise) if is_command(task, observation.tool) else shown
+            normalised_value(shown, task.sandbox.normalise) if is_command(task, observation.tool) else shown
             for observation, shown in zip(turn.observations, dumped["observations"], strict=True)
         ]
     return dumped
-
-
-def _normalised(value: Any, names: Sequence[Normaliser]) -> Any:
-    """A JSON value without the parts of its texts that differ between equal runs."""
-    match value:
-        case str():
-            return normalised(value, names)
-        case list():
-            return [_normalised(item, names) for item in value]
-        case dict():
-            return {key: _normalised(item, names) for key, item in value.items()}
-        case _:
-            return value
 
 
 def _files(task: Task, sandbox: SandboxEvidence) -> list[JsonObject]:

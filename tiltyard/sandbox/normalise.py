@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from schemas.base import JsonValue
 from schemas.sandbox import Normaliser
 
 _NUMBER = r"\d{1,20}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?"
@@ -28,3 +29,16 @@ def normalised(text: str, names: Sequence[Normaliser]) -> str:
         pattern, word = PATTERNS[name]
         text = pattern.sub(word, text)
     return text
+
+
+def normalised_value(value: JsonValue, names: Sequence[Normaliser]) -> JsonValue:
+    """A JSON value without the parts of its texts that differ between equal runs."""
+    match value:
+        case str():
+            return normalised(value, names)
+        case list():
+            return [normalised_value(item, names) for item in value]
+        case dict():
+            return {key: normalised_value(item, names) for key, item in value.items()}
+        case _:
+            return value
