@@ -108,11 +108,12 @@ class Digests(Model):
 
 
 class EpisodeResult(Model):
-    """One episode's outcome: what ``tiltyard run --json`` prints. ``timings`` are wall seconds by phase.
+    """One episode's outcome: what ``tiltyard run --json`` prints. ``timings`` are wall seconds by phase;
+    what ran at the same time as another, or was part of one, counts in both (docs/episodes.md).
 
     ``sandbox`` is the driver that its commands ran under; ``unsafe-local`` isolates nothing. ``not_restored`` is
-    what a fork could not take over from its parent. ``rules`` and ``measures`` are the facts behind P and E; ``None``
-    in an outcome of a time when they were not recorded.
+    what a fork could not take over from its parent. ``rules`` and ``measures`` are the facts behind P and E;
+    ``None`` in an outcome of a time when they were not recorded.
     """
 
     episode_id: str

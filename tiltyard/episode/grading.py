@@ -1,6 +1,7 @@
 """Grade an episode from its trace and record the outcome (I6, I8)."""
 
 import time
+from collections.abc import Sequence
 
 from schemas.base import canonical
 from schemas.episode import Digests, End, EpisodeResult, EpisodeSpec, Validity
@@ -14,6 +15,7 @@ from schemas.world import Owner
 from tiltyard.episode.examination import Examination, Sitting
 from tiltyard.errors import BadInput, EnvironmentFailed, GraderFailed
 from tiltyard.graders import count, grade_episode
+from tiltyard.graders.graph import GRADERS, Grader
 from tiltyard.ports import Objects, Records, Sandboxes
 from tiltyard.sandbox.files import start_of
 from tiltyard.sandbox.keeping import fetch
@@ -87,7 +89,13 @@ class Examiner:
             return Exams(failed=str(error))
 
 
-def examine(task: Task, evidence: Evidence, tools: tuple[ToolSpec, ...], exams: Exams = NO_EXAMS) -> EpisodeResult:
+def examine(
+    task: Task,
+    evidence: Evidence,
+    tools: tuple[ToolSpec, ...],
+    exams: Exams = NO_EXAMS,
+    graders: Sequence[Grader] = GRADERS,
+) -> EpisodeResult:
     """The outcome of an episode: a function of its evidence and examinations alone, so it can be graded again."""
     spec, ending, facts = evidence.spec, evidence.ending, evidence.facts
     validity, reason = validity_of(ending), ending.reason
@@ -95,7 +103,7 @@ def examine(task: Task, evidence: Evidence, tools: tuple[ToolSpec, ...], exams: 
         if exams.failed:
             raise GraderFailed(exams.failed)
         grade = grade_episode(
-            *(task, facts, evidence.turns, ending.end, tools), sandbox=evidence.sandbox, exams=exams.exams
+            *(task, facts, evidence.turns, ending.end, tools, graders), sandbox=evidence.sandbox, exams=exams.exams
         )
     except GraderFailed as error:
         grade, validity, reason = Grade(), Validity.GRADER, str(error)
@@ -109,6 +117,8 @@ def examine(task: Task, evidence: Evidence, tools: tuple[ToolSpec, ...], exams: 
         reason=reason,
         score=grade.score,
         contracts=grade.contracts,
+        rules=grade.rules,
+        measures=grade.measures,
         safety=grade.safety,
         risks=grade.risks,
         drain=evidence.drain,

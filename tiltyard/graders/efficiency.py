@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from schemas.fault import Fault
+from schemas.grade import Measure
 from schemas.task import Reference, Task
 from schemas.tool import ToolSpec
 from tiltyard.graders.counts import calls_made
@@ -24,20 +25,32 @@ class Figures:
 
 
 def efficiency(trial: Trial) -> float:
-    """E: the best over the references of the mean over dimensions of min(1, reference / used).
+    """E: the mean over ``measures`` of min(1, reference / used).
+
+    Where nothing is a measure, E is 1: nothing can be held against the agent; but 0 for an agent that made no call
+    where every reference makes some.
+    """
+    found = measures(trial)
+    if found:
+        return _mean(found)
+    idle = used(trial).tool_calls == 0 and all(one.tool_calls for one in _figures(trial))
+    return 0.0 if idle else 1.0
+
+
+def measures(trial: Trial) -> tuple[Measure, ...]:
+    """What the agent is measured by: the dimensions of the reference that it comes off best against.
 
     Dimensions are tool calls, tokens and virtual time, each where both have used some. A reference without one in
-    common is no measure. Where none is a measure, E is 1: nothing can be held against the agent; but 0 for an agent
-    that made no call where every reference makes some.
+    common is no measure.
     """
     spent = used(trial)
+    found = filter(None, (_measures(one, spent) for one in _figures(trial)))
+    return max(found, key=_mean, default=())
+
+
+def _figures(trial: Trial) -> list[Figures]:
     costs = {tool.name: tool for tool in trial.tools}
-    figures = [reference_figures(one, trial.task, costs) for one in trial.task.references]
-    rated = [mean for one in figures if (mean := _mean(one, spent)) is not None]
-    if rated:
-        return max(rated)
-    idle = spent.tool_calls == 0 and all(one.tool_calls for one in figures)
-    return 0.0 if idle else 1.0
+    return [reference_figures(one, trial.task, costs) for one in trial.task.references]
 
 
 def used(trial: Trial) -> Figures:
@@ -80,11 +93,14 @@ def _firing(faults: tuple[Fault, ...], tool: str, nth: int, now_s: int) -> Itera
             yield fault
 
 
-def _mean(reference: Figures, spent: Figures) -> float | None:
-    pairs = [
-        (reference.tool_calls, spent.tool_calls),
-        (reference.tokens, spent.tokens),
-        (reference.virtual_s, spent.virtual_s),
-    ]
-    ratios = [min(1.0, wanted / was) for wanted, was in pairs if wanted > 0 and was > 0]
-    return sum(ratios) / len(ratios) if ratios else None
+def _measures(reference: Figures, spent: Figures) -> tuple[Measure, ...]:
+    every = (
+        Measure(dimension="tool_calls", reference=reference.tool_calls, used=spent.tool_calls),
+        Measure(dimension="tokens", reference=reference.tokens, used=spent.tokens),
+        Measure(dimension="virtual_s", reference=reference.virtual_s, used=spent.virtual_s),
+    )
+    return tuple(one for one in every if one.reference > 0 and one.used > 0)
+
+
+def _mean(found: tuple[Measure, ...]) -> float:
+    return sum(min(1.0, one.reference / one.used) for one in found) / len(found)

@@ -10,7 +10,7 @@ from typing import Any
 from schemas.episode import End
 from schemas.evidence import SandboxEvidence
 from schemas.exam import Exam
-from schemas.grade import ContractResult, Grade, RiskEvent, RuleResult, SafetyFinding, Score
+from schemas.grade import ContractResult, Grade, Measure, RiskEvent, RuleResult, SafetyFinding, Score
 from schemas.journal import TurnRecord
 from schemas.task import Task
 from schemas.tool import ToolSpec
@@ -22,7 +22,7 @@ from tiltyard.graders.budget import check_budget
 from tiltyard.graders.counts import duplicate_effects
 from tiltyard.graders.digest import graders_digest
 from tiltyard.graders.drain import check_drain
-from tiltyard.graders.efficiency import efficiency
+from tiltyard.graders.efficiency import efficiency, measures
 from tiltyard.graders.receipts import check_receipts
 from tiltyard.graders.risks import corrected, risks
 from tiltyard.graders.rules import check_process, judge, process_score
@@ -42,6 +42,7 @@ class Findings:
     safety: tuple[SafetyFinding, ...] = ()
     risks: tuple[RiskEvent, ...] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
+    measures: tuple[Measure, ...] = ()
 
     def __add__(self, other: "Findings") -> "Findings":
         return Findings(
@@ -50,6 +51,7 @@ class Findings:
             self.safety + other.safety,
             self.risks + other.risks,
             {**self.figures, **other.figures},
+            self.measures + other.measures,
         )
 
 
@@ -103,7 +105,7 @@ def _rules(trial: Trial, _: Findings) -> Findings:
 
 
 def _efficiency(trial: Trial, _: Findings) -> Findings:
-    return Findings(figures={"efficiency": efficiency(trial)})
+    return Findings(figures={"efficiency": efficiency(trial)}, measures=measures(trial))
 
 
 def _safety(trial: Trial, found: Findings) -> Findings:
@@ -160,6 +162,7 @@ def grade_episode(
         score=corrected(score(task, found.figures), found.risks),
         contracts=tuple(result for _, result in sorted(found.contracts.items())),
         rules=found.rules,
+        measures=found.measures,
         safety=found.safety,
         risks=found.risks,
         graders_digest=graders_digest(),
