@@ -48,7 +48,8 @@ class LeaseRequest(Model):
 
 
 class Lease(Model):
-    """A leased namespace. ``generation`` fences every write of the episode."""
+    """A leased namespace. ``generation`` fences every write of the episode. ``past`` is the digest of the past that
+    it begins with; empty is none."""
 
     namespace: str
     generation: int
@@ -58,6 +59,7 @@ class Lease(Model):
     template_digest: str
     tools_digest: str
     state_digest: str = Field(description="digest of what the namespace was found to hold, equal to a pristine one")
+    past: str = ""
 
 
 class DeliveryRequest(Model):

@@ -5,8 +5,6 @@ from pathlib import Path
 from infra.sockets import usable
 
 MESSAGE_LIMIT_BYTES = 64 * 1024 * 1024
-PIECE_BYTES = 1024 * 1024
-"""Facts are sent in pieces of this size."""
 
 OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", MESSAGE_LIMIT_BYTES),

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -13,7 +14,9 @@ from infra.rpc.channel import OPTIONS, address_of
 from infra.rpc.failures import from_wire
 from infra.rpc.gen import world_pb2 as wire
 from infra.rpc.gen.world_pb2_grpc import WorldStub
+from infra.rpc.pieces import pieces_of
 from schemas.base import canonical
+from schemas.branch import Past
 from schemas.tool import ToolSpec
 from schemas.world import DeliveryReply, DeliveryRequest, DrainReport, Facts, Lease, LeaseRequest
 from tiltyard.worlds.arguments import wire_form
@@ -38,10 +41,20 @@ class WorldClient:
             reply = await self._stub.Describe(wire.DescribeRequest(world=world), timeout=self._timeout_s)
         return TOOLS.validate_json(reply.json)
 
-    async def lease(self, request: LeaseRequest) -> Lease:
+    async def lease(self, request: LeaseRequest, past: Past | None = None) -> Lease:
+        asked = wire.Document(json=canonical(request))
         async with _asking():
-            reply = await self._stub.Lease(wire.Document(json=canonical(request)), timeout=self._timeout_s)
+            if past is None:
+                reply = await self._stub.Lease(asked, timeout=self._timeout_s)
+            else:
+                reply = await self._stub.TakeOver(chain([asked], pieces_of(past)), timeout=self._timeout_s)
         return Lease.model_validate_json(reply.json)
+
+    async def so_far(self, namespace: str, generation: int) -> Past:
+        async with _asking():
+            request = _fence(namespace, generation)
+            pieces = [piece.json async for piece in self._stub.SoFar(request, timeout=self._timeout_s)]
+        return Past.model_validate_json(b"".join(pieces))
 
     async def call(self, request: DeliveryRequest) -> DeliveryReply:
         delivery = wire.Delivery(

@@ -11,12 +11,14 @@ from typing import Any
 import grpc
 from pydantic import ValidationError
 
-from infra.rpc.channel import OPTIONS, PIECE_BYTES, address_of
+from infra.rpc.channel import OPTIONS, address_of
 from infra.rpc.failures import TRAILER, to_wire
 from infra.rpc.gen import world_pb2 as wire
 from infra.rpc.gen.world_pb2_grpc import WorldServicer, add_WorldServicer_to_server
+from infra.rpc.pieces import pieces_of
 from infra.sockets import listening
 from schemas.base import canonical
+from schemas.branch import Past
 from schemas.world import DeliveryRequest, LeaseRequest
 from tiltyard.errors import BadInput, StackFailed, TiltyardError
 from tiltyard.worlds.arguments import ARGUMENTS
@@ -42,6 +44,18 @@ class Servicer(WorldServicer):
             asked = LeaseRequest.model_validate_json(request.json)
         with _answering(context):
             return _document(self._engine.lease(asked))
+
+    def TakeOver(self, request: Iterator[wire.Document], context: Any) -> wire.Document:
+        with _answering(context), _parsing("request"):
+            asked = LeaseRequest.model_validate_json(next(request, wire.Document()).json)
+        with _answering(context), _parsing("past"):
+            past = Past.model_validate_json(b"".join(piece.json for piece in request))
+        with _answering(context):
+            return _document(self._engine.lease(asked, past))
+
+    def SoFar(self, request: wire.Fence, context: Any) -> Iterator[wire.Document]:
+        with _answering(context):
+            yield from pieces_of(self._engine.so_far(request.namespace, request.generation))
 
     def Call(self, request: wire.Delivery, context: Any) -> wire.Document:
         with _answering(context), _parsing("arguments"):
@@ -75,9 +89,7 @@ class Servicer(WorldServicer):
     def Facts(self, request: wire.FactsRequest, context: Any) -> Iterator[wire.Document]:
         with _answering(context):
             fence = request.fence
-            whole = canonical(self._engine.facts(fence.namespace, fence.generation, request.collections))
-            for start in range(0, len(whole), PIECE_BYTES):
-                yield wire.Document(json=whole[start : start + PIECE_BYTES])
+            yield from pieces_of(self._engine.facts(fence.namespace, fence.generation, request.collections))
 
     def Recycle(self, request: wire.Fence, context: Any) -> wire.Recycled:
         with _answering(context):

@@ -100,8 +100,8 @@ class SqlWorldTx:
         found = map(delivery_from, self._rows(PARTITION[DELIVERY], **partition._asdict()))
         return tuple(sorted(found, key=lambda delivery: delivery.ordinal))
 
-    def put_delivery(self, partition: Partition, delivery: Delivery) -> None:
-        self._replace(DELIVERY, [{**partition._asdict(), **delivery_values(delivery)}])
+    def put_deliveries(self, partition: Partition, deliveries: Sequence[Delivery]) -> None:
+        self._replace(DELIVERY, [{**partition._asdict(), **delivery_values(delivery)} for delivery in deliveries])
 
     def append(self, partition: Partition, effects: Sequence[Effect]) -> None:
         if effects:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
+from schemas.branch import Past
 from schemas.tool import ToolSpec
 from schemas.world import DeliveryReply, DeliveryRequest, DrainReport, Facts, Lease, LeaseRequest
 from tiltyard.ports import World
@@ -33,6 +34,21 @@ class Gate:
             raise self.failing()
 
 
+GATES = (
+    "lease",
+    "so_far",
+    "call",
+    "answering",
+    "admit",
+    "seal",
+    "drain",
+    "facts",
+    "recycle",
+    "quarantine",
+    "leases",
+)
+
+
 class GatedWorld:
     """Implements ``tiltyard.ports.World``: each method passes the gate of its name, then asks ``world``.
 
@@ -41,15 +57,18 @@ class GatedWorld:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        names = ("lease", "call", "answering", "admit", "seal", "drain", "facts", "recycle", "quarantine", "leases")
-        self.gates = {name: Gate() for name in names}
+        self.gates = {name: Gate() for name in GATES}
 
     async def describe(self, world: str) -> tuple[ToolSpec, ...]:
         return await self._world.describe(world)
 
-    async def lease(self, request: LeaseRequest) -> Lease:
+    async def lease(self, request: LeaseRequest, past: Past | None = None) -> Lease:
         await self.gates["lease"].passing()
-        return await self._world.lease(request)
+        return await self._world.lease(request, past)
+
+    async def so_far(self, namespace: str, generation: int) -> Past:
+        await self.gates["so_far"].passing()
+        return await self._world.so_far(namespace, generation)
 
     async def call(self, request: DeliveryRequest) -> DeliveryReply:
         await self.gates["call"].passing()

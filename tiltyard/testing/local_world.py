@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from schemas.branch import Past
 from schemas.tool import ToolSpec
 from schemas.world import DeliveryReply, DeliveryRequest, DrainReport, Facts, Lease, LeaseRequest
 from tiltyard.worlds.engine import Engine
@@ -16,8 +17,11 @@ class LocalWorld:
     async def describe(self, world: str) -> tuple[ToolSpec, ...]:
         return self.engine.describe(world)
 
-    async def lease(self, request: LeaseRequest) -> Lease:
-        return self.engine.lease(request)
+    async def lease(self, request: LeaseRequest, past: Past | None = None) -> Lease:
+        return self.engine.lease(request, past)
+
+    async def so_far(self, namespace: str, generation: int) -> Past:
+        return self.engine.so_far(namespace, generation)
 
     async def call(self, request: DeliveryRequest) -> DeliveryReply:
         return self.engine.call(request)

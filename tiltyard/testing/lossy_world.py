@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from random import Random
 from typing import TypeVar
 
+from schemas.branch import Past
 from schemas.tool import ToolSpec
 from schemas.world import DeliveryReply, DeliveryRequest, DrainReport, Facts, Lease, LeaseRequest
 from tiltyard.errors import WorldUnreachable
@@ -70,8 +71,11 @@ class LossyWorld:
     async def describe(self, world: str) -> tuple[ToolSpec, ...]:
         return await self._through("describe", lambda: self._world.describe(world))
 
-    async def lease(self, request: LeaseRequest) -> Lease:
-        return await self._through("lease", lambda: self._world.lease(request))
+    async def lease(self, request: LeaseRequest, past: Past | None = None) -> Lease:
+        return await self._through("lease", lambda: self._world.lease(request, past))
+
+    async def so_far(self, namespace: str, generation: int) -> Past:
+        return await self._through("so_far", lambda: self._world.so_far(namespace, generation))
 
     async def call(self, request: DeliveryRequest) -> DeliveryReply:
         return await self._through("call", lambda: self._world.call(request))

@@ -90,8 +90,9 @@ class MemoryTx:
         found = [one for key, one in self._tables.deliveries.items() if key[:2] == partition]
         return tuple(sorted(found, key=lambda delivery: delivery.ordinal))
 
-    def put_delivery(self, partition: Partition, delivery: Delivery) -> None:
-        self._put(self._tables.deliveries, (*partition, delivery.delivery_id), delivery)
+    def put_deliveries(self, partition: Partition, deliveries: Sequence[Delivery]) -> None:
+        for delivery in deliveries:
+            self._put(self._tables.deliveries, (*partition, delivery.delivery_id), delivery)
 
     def append(self, partition: Partition, effects: Sequence[Effect]) -> None:
         for effect in effects:

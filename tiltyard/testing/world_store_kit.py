@@ -119,10 +119,10 @@ class WorldStoreKit:
         opened = delivery("d1", 2)
         closed = replace(opened, reply=REPLY, wait=None)
         with store.transaction() as tx:
-            tx.put_delivery(NOW, opened)
-            tx.put_delivery(NOW, delivery("d2", 1))
+            tx.put_deliveries(NOW, [])
+            tx.put_deliveries(NOW, [opened, delivery("d2", 1)])
             assert tx.delivery(NOW, "d1") == opened
-            tx.put_delivery(NOW, closed)
+            tx.put_deliveries(NOW, [closed])
             assert tx.delivery(NOW, "d1") == closed
         with store.transaction() as tx:
             assert tx.deliveries(NOW) == (delivery("d2", 1), closed)
@@ -156,7 +156,7 @@ class WorldStoreKit:
         with store.transaction() as tx:
             for partition in (NOW, NEXT, OTHER):
                 tx.put_rows(partition, {RowKey("tally", "tallies", "a"): Overlay(None)})
-                tx.put_delivery(partition, delivery("d1", 1))
+                tx.put_deliveries(partition, [delivery("d1", 1)])
                 tx.append(partition, [effect(1)])
             whole = tx.contents("ns-000001")
             assert (len(whole.rows), len(whole.deliveries), len(whole.ledger)) == (2, 2, 2)
@@ -176,7 +176,7 @@ class WorldStoreKit:
             with store.transaction() as tx:
                 tx.put_namespace(before.model_copy(update={"fence": 9}))
                 tx.put_rows(NOW, {RowKey("tally", "tallies", key): Overlay(b"2") for key in "ab"})
-                tx.put_delivery(NOW, delivery("d1", 1))
+                tx.put_deliveries(NOW, [delivery("d1", 1)])
                 tx.append(NOW, [effect(1)])
                 tx.log_late(
                     "ns-000001", LateWrite(delivery_id="d", tool="t", generation=1, current_generation=2), ""

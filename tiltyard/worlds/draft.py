@@ -81,7 +81,7 @@ class Draft:
         self.tx.append(partition, self._effects)
         count = self.namespace.deliveries
         if delivery is not None:
-            self.tx.put_delivery(partition, delivery)
+            self.tx.put_deliveries(partition, [delivery])
             count = max(count, delivery.ordinal)
         self.namespace = self.namespace.model_copy(update={"position": self.position, "deliveries": count})
         self._effects, self._written, self._stored = [], {}, {}

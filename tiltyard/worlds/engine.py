@@ -6,6 +6,7 @@ knows is in its store, so that a new engine on the same store goes on where the 
 
 from collections.abc import Callable, Mapping, Sequence
 
+from schemas.branch import Past
 from schemas.tool import ToolSpec
 from schemas.world import DeliveryReply, DeliveryRequest, DrainReport, Facts, Lease, LeaseRequest
 from tiltyard.worlds.custody import Custody
@@ -41,8 +42,11 @@ class Engine:
         """The world's tools and the engine's own, by name. Raises ``BadInput`` for an unknown world."""
         return tuple(tool.spec for _, tool in sorted(self.desk.kind(world).tools.items()))
 
-    def lease(self, request: LeaseRequest) -> Lease:
-        return self.leasing.lease(request)
+    def lease(self, request: LeaseRequest, past: Past | None = None) -> Lease:
+        return self.leasing.lease(request, past)
+
+    def so_far(self, namespace: str, generation: int) -> Past:
+        return self.collecting.so_far(namespace, generation)
 
     def call(self, request: DeliveryRequest) -> DeliveryReply:
         return self.deliveries.call(request)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from schemas.base import JsonObject
+from schemas.branch import Past
 from schemas.world import DeliveryRecord, Facts, Receipt, Row, RowChange
 from tiltyard.errors import BadInput
 from tiltyard.worlds import clock
@@ -10,6 +11,7 @@ from tiltyard.worlds.arguments import sent_digest
 from tiltyard.worlds.desk import Desk, known
 from tiltyard.worlds.draft import Draft
 from tiltyard.worlds.kit import WorldKind
+from tiltyard.worlds.leasing import HELD
 from tiltyard.worlds.rows import RECEIPTS, Effect, RowKey, decoded
 from tiltyard.worlds.store import Delivery, Namespace, NamespaceState, WorldStore
 
@@ -50,6 +52,22 @@ class Collecting:
                 initial=_initial(draft, collections),
             )
 
+    def so_far(self, name: str, generation: int) -> Past:
+        """See ``tiltyard.ports.World.so_far``."""
+        with self._store.transaction() as tx:
+            namespace = known(tx, name)
+            lease = namespace.lease
+            if namespace.lease_generation != generation or namespace.state not in HELD or lease is None:
+                raise _not_kept(namespace, generation)
+            kind = self._desk.kind(lease.world)
+            return Past(
+                episode_id=lease.episode_id,
+                generation=generation,
+                template_digest=lease.template_digest,
+                deliveries=tuple(_record(one, kind) for one in tx.deliveries(namespace.partition)),
+                ledger=tuple(effect.as_ledger_row() for effect in tx.ledger(namespace.partition)),
+            )
+
 
 def net_changes(ledger: Iterable[Effect]) -> tuple[RowChange, ...]:
     """What a ledger comes to: each entity's first image before and last after, without those that are equal."""
@@ -67,13 +85,17 @@ def net_changes(ledger: Iterable[Effect]) -> tuple[RowChange, ...]:
 
 def _require_sealed(namespace: Namespace, generation: int) -> None:
     if namespace.lease_generation != generation:
-        raise BadInput(
-            f"generation {generation} of {namespace.name} is not kept",
-            field="generation",
-            fix="collect facts before the namespace is given back",
-        )
+        raise _not_kept(namespace, generation)
     if namespace.state in UNSEALED:
         raise BadInput(f"{namespace.name} is {namespace.state}", field="namespace", fix="seal it first")
+
+
+def _not_kept(namespace: Namespace, generation: int) -> BadInput:
+    return BadInput(
+        f"generation {generation} of {namespace.name} is not kept",
+        field="generation",
+        fix="ask before the namespace is given back",
+    )
 
 
 def _record(delivery: Delivery, kind: WorldKind) -> DeliveryRecord:

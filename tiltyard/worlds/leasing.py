@@ -1,11 +1,13 @@
 """Leases: a namespace is handed out pristine, under a new generation, to one owner (I4)."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from schemas.base import canonical, digest_of
+from schemas.branch import Past
 from schemas.tool import ToolSpec, tools_digest
 from schemas.world import Lease, LeaseRequest, Owner
 from tiltyard.errors import BadInput, NotPristine
+from tiltyard.worlds import taking_over
 from tiltyard.worlds.desk import Desk
 from tiltyard.worlds.kit import WorldKind
 from tiltyard.worlds.store import Contents, Namespace, NamespaceState, WorldStore
@@ -23,20 +25,37 @@ def state_digest(contents: Contents, template_digest: str) -> str:
     return digest_of({**contents._asdict(), "template": template_digest})
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a lease is asked for, with its world, the template under it and the tools that it is for.
+
+    ``begins_with`` is the digest of ``past``, empty for none."""
+
+    request: LeaseRequest
+    past: Past | None
+    begins_with: str
+    kind: WorldKind
+    reader: TemplateReader
+    tools: tuple[ToolSpec, ...]
+
+
 class Leasing:
     """Hands namespaces out."""
 
     def __init__(self, store: WorldStore, desk: Desk) -> None:
         self._store, self._desk = store, desk
 
-    def lease(self, request: LeaseRequest) -> Lease:
+    def lease(self, request: LeaseRequest, past: Past | None = None) -> Lease:
         """See ``tiltyard.ports.World.lease``."""
         kind = self._desk.kind(request.world)
         reader = self._desk.templates.reader(kind, request.template)
         tools = allowed_tools(kind, request)
+        if past is not None:
+            taking_over.require_whole(past, request, reader.digest)
+        asked = Asked(request, past, "" if past is None else digest_of(past), kind, reader, tools)
         lease = None
         while lease is None:
-            lease = self._try(request, kind, reader, tools)
+            lease = self._try(asked)
         return lease
 
     def leases(self) -> tuple[Lease, ...]:
@@ -52,48 +71,43 @@ class Leasing:
         """The check that what was found of a namespace is what is found of a new one (I4)."""
         return found == state_digest(Contents(), reader.digest)
 
-    def _try(
-        self, request: LeaseRequest, kind: WorldKind, reader: TemplateReader, tools: Sequence[ToolSpec]
-    ) -> Lease | None:
+    def _try(self, asked: Asked) -> Lease | None:
         """A lease, or ``None`` when the namespace that was tried had to be quarantined."""
+        request, reader = asked.request, asked.reader
         with self._store.transaction() as tx:
             held = tx.owned_by(owner_key(request.owner))
             if held is not None:
-                return _same_lease(held, request)
+                return _same_lease(held, asked)
             if reader.altered():
-                self._desk.templates.forget(kind, request.template)
-                raise NotPristine(f"the template {request.template.name} of {kind.name} was changed in memory")
+                self._desk.templates.forget(asked.kind, request.template)
+                raise NotPristine(f"the template {request.template.name} of {request.world} was changed in memory")
             namespace = tx.free_namespace() or tx.new_namespace()
             found = state_digest(tx.contents(namespace.name), reader.digest)
             if self.pristine(found, reader):
-                leased = self._leased(namespace, request, reader, tools, found)
+                leased = self._leased(namespace, asked, found)
                 tx.put_namespace(leased)
                 # Read again: a store that loses the new generation would let the last episode write.
                 if tx.namespace(namespace.name) == leased and leased.fence > namespace.fence:
+                    if asked.past is not None:
+                        taking_over.take_over(tx, leased, asked.past)
                     return leased.lease
             tx.put_namespace(quarantined(namespace, "not pristine when it was to be leased"))
         if namespace.fence == 0:
             raise NotPristine(f"the new namespace {namespace.name} is not empty")
         return None
 
-    def _leased(
-        self,
-        namespace: Namespace,
-        request: LeaseRequest,
-        reader: TemplateReader,
-        tools: Sequence[ToolSpec],
-        found: str,
-    ) -> Namespace:
-        generation = self.next_generation(namespace)
+    def _leased(self, namespace: Namespace, asked: Asked, found: str) -> Namespace:
+        request, generation = asked.request, self.next_generation(namespace)
         lease = Lease(
             namespace=namespace.name,
             generation=generation,
             owner=request.owner,
             episode_id=request.episode_id,
             world=request.world,
-            template_digest=reader.digest,
-            tools_digest=tools_digest(tuple(tools)),
+            template_digest=asked.reader.digest,
+            tools_digest=tools_digest(asked.tools),
             state_digest=found,
+            past=asked.begins_with,
         )
         return Namespace(
             name=namespace.name,
@@ -103,6 +117,8 @@ class Leasing:
             owner=owner_key(request.owner),
             request=request,
             lease=lease,
+            position=len(asked.past.ledger) if asked.past else 0,
+            deliveries=len(asked.past.deliveries) if asked.past else 0,
         )
 
 
@@ -135,10 +151,10 @@ def allowed_tools(kind: WorldKind, request: LeaseRequest) -> tuple[ToolSpec, ...
     return tuple(tool.spec for name, tool in kind.tools.items() if not request.tools or name in request.tools)
 
 
-def _same_lease(held: Namespace, request: LeaseRequest) -> Lease:
-    if held.request != request or held.lease is None:
+def _same_lease(held: Namespace, asked: Asked) -> Lease:
+    if held.request != asked.request or held.lease is None or held.lease.past != asked.begins_with:
         raise BadInput(
-            f"{request.owner.workflow_id} holds {held.name} for another request",
+            f"{asked.request.owner.workflow_id} holds {held.name} for another request",
             field="owner",
             fix="send the first request again, or give the namespace back before",
         )

@@ -134,8 +134,8 @@ class WorldTx(Protocol):
         """All, by ordinal."""
         ...
 
-    def put_delivery(self, partition: Partition, delivery: Delivery) -> None:
-        """Record it, or replace the open record of the same id."""
+    def put_deliveries(self, partition: Partition, deliveries: Sequence[Delivery]) -> None:
+        """Record them, or replace the open records of the same ids."""
         ...
 
     def append(self, partition: Partition, effects: Sequence[Effect]) -> None: ...

@@ -45,6 +45,16 @@ class WorldStub:
                 request_serializer=infra_dot_rpc_dot_gen_dot_world__pb2.Document.SerializeToString,
                 response_deserializer=infra_dot_rpc_dot_gen_dot_world__pb2.Document.FromString,
                 _registered_method=True)
+        self.TakeOver = channel.stream_unary(
+                '/tiltyard.world.v1.World/TakeOver',
+                request_serializer=infra_dot_rpc_dot_gen_dot_world__pb2.Document.SerializeToString,
+                response_deserializer=infra_dot_rpc_dot_gen_dot_world__pb2.Document.FromString,
+                _registered_method=True)
+        self.SoFar = channel.unary_stream(
+                '/tiltyard.world.v1.World/SoFar',
+                request_serializer=infra_dot_rpc_dot_gen_dot_world__pb2.Fence.SerializeToString,
+                response_deserializer=infra_dot_rpc_dot_gen_dot_world__pb2.Document.FromString,
+                _registered_method=True)
         self.Call = channel.unary_unary(
                 '/tiltyard.world.v1.World/Call',
                 request_serializer=infra_dot_rpc_dot_gen_dot_world__pb2.Delivery.SerializeToString,
@@ -100,6 +110,20 @@ class WorldServicer:
 
     def Lease(self, request, context):
         """A LeaseRequest, answered with a Lease.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TakeOver(self, request_iterator, context):
+        """The same for a namespace that begins with a past: the LeaseRequest, then one Past document in pieces.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SoFar(self, request, context):
+        """One Past document in pieces.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -168,6 +192,16 @@ def add_WorldServicer_to_server(servicer, server):
             'Lease': grpc.unary_unary_rpc_method_handler(
                     servicer.Lease,
                     request_deserializer=infra_dot_rpc_dot_gen_dot_world__pb2.Document.FromString,
+                    response_serializer=infra_dot_rpc_dot_gen_dot_world__pb2.Document.SerializeToString,
+            ),
+            'TakeOver': grpc.stream_unary_rpc_method_handler(
+                    servicer.TakeOver,
+                    request_deserializer=infra_dot_rpc_dot_gen_dot_world__pb2.Document.FromString,
+                    response_serializer=infra_dot_rpc_dot_gen_dot_world__pb2.Document.SerializeToString,
+            ),
+            'SoFar': grpc.unary_stream_rpc_method_handler(
+                    servicer.SoFar,
+                    request_deserializer=infra_dot_rpc_dot_gen_dot_world__pb2.Fence.FromString,
                     response_serializer=infra_dot_rpc_dot_gen_dot_world__pb2.Document.SerializeToString,
             ),
             'Call': grpc.unary_unary_rpc_method_handler(
@@ -265,6 +299,60 @@ class World:
             target,
             '/tiltyard.world.v1.World/Lease',
             infra_dot_rpc_dot_gen_dot_world__pb2.Document.SerializeToString,
+            infra_dot_rpc_dot_gen_dot_world__pb2.Document.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TakeOver(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/tiltyard.world.v1.World/TakeOver',
+            infra_dot_rpc_dot_gen_dot_world__pb2.Document.SerializeToString,
+            infra_dot_rpc_dot_gen_dot_world__pb2.Document.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SoFar(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tiltyard.world.v1.World/SoFar',
+            infra_dot_rpc_dot_gen_dot_world__pb2.Fence.SerializeToString,
             infra_dot_rpc_dot_gen_dot_world__pb2.Document.FromString,
             options,
             channel_credentials,

@@ -43,6 +43,10 @@ class WorldStub:
     """The tools of a world: a JSON array of ToolSpec."""
     Lease: _grpc.UnaryUnaryMultiCallable[_world_pb2.Document, _world_pb2.Document]
     """A LeaseRequest, answered with a Lease."""
+    TakeOver: _grpc.StreamUnaryMultiCallable[_world_pb2.Document, _world_pb2.Document]
+    """The same for a namespace that begins with a past: the LeaseRequest, then one Past document in pieces."""
+    SoFar: _grpc.UnaryStreamMultiCallable[_world_pb2.Fence, _world_pb2.Document]
+    """One Past document in pieces."""
     Call: _grpc.UnaryUnaryMultiCallable[_world_pb2.Delivery, _world_pb2.Document]
     """Answered with a DeliveryReply."""
     Admit: _grpc.UnaryUnaryMultiCallable[_world_pb2.Admission, _world_pb2.Done]
@@ -65,6 +69,10 @@ class WorldAsyncStub(WorldStub):
     """The tools of a world: a JSON array of ToolSpec."""
     Lease: _aio.UnaryUnaryMultiCallable[_world_pb2.Document, _world_pb2.Document]  # type: ignore[assignment]
     """A LeaseRequest, answered with a Lease."""
+    TakeOver: _aio.StreamUnaryMultiCallable[_world_pb2.Document, _world_pb2.Document]  # type: ignore[assignment]
+    """The same for a namespace that begins with a past: the LeaseRequest, then one Past document in pieces."""
+    SoFar: _aio.UnaryStreamMultiCallable[_world_pb2.Fence, _world_pb2.Document]  # type: ignore[assignment]
+    """One Past document in pieces."""
     Call: _aio.UnaryUnaryMultiCallable[_world_pb2.Delivery, _world_pb2.Document]  # type: ignore[assignment]
     """Answered with a DeliveryReply."""
     Admit: _aio.UnaryUnaryMultiCallable[_world_pb2.Admission, _world_pb2.Done]  # type: ignore[assignment]
@@ -96,6 +104,22 @@ class WorldServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_world_pb2.Document, _abc.Awaitable[_world_pb2.Document]]:
         """A LeaseRequest, answered with a Lease."""
+
+    @_abc_1.abstractmethod
+    def TakeOver(
+        self,
+        request_iterator: _MaybeAsyncIterator[_world_pb2.Document],
+        context: _ServicerContext,
+    ) -> _typing.Union[_world_pb2.Document, _abc.Awaitable[_world_pb2.Document]]:
+        """The same for a namespace that begins with a past: the LeaseRequest, then one Past document in pieces."""
+
+    @_abc_1.abstractmethod
+    def SoFar(
+        self,
+        request: _world_pb2.Fence,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_world_pb2.Document], _abc.AsyncIterator[_world_pb2.Document]]:
+        """One Past document in pieces."""
 
     @_abc_1.abstractmethod
     def Call(
