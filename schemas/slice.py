@@ -140,10 +140,14 @@ class GivenUp(Model):
 
 
 class CloseReport(Model):
-    """``trace`` is the object that holds all facts; ``unknown`` counts the world's outcomes that cannot be told."""
+    """``trace`` is the object that holds all facts; ``unknown`` counts the world's outcomes that cannot be told.
+
+    ``timings`` are wall seconds of this attempt at settling, sealing, draining and collecting, to the millisecond.
+    """
 
     trace: str
     unknown: int = 0
+    timings: dict[str, float] = {}
 
 
 class GradeRequest(Model):

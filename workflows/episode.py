@@ -24,7 +24,7 @@ from workflows.finish import finish
 from workflows.options import step_options
 from workflows.sandbox import MAX_LOSSES, EpisodeSandbox
 from workflows.slices import EpisodeSlices
-from workflows.waits import hold, since
+from workflows.waits import hold, since, timed
 
 
 @workflow.defn(name="Episode")
@@ -39,7 +39,7 @@ class EpisodeWorkflow:
         self._lease: LeaseRef | None = carried.lease if carried else None
         self._sandbox = EpisodeSandbox(start)
         self._slices = EpisodeSlices(start, self._sandbox)
-        self._turns = carried.turns if carried else 0
+        self._turns = carried.turns if carried else start.spec.kept_turns
         self._used_s = carried.used_s if carried else 0.0
         self._timings = dict(carried.timings) if carried else {}
         self._paused = False
@@ -79,22 +79,30 @@ class EpisodeWorkflow:
         """
         if self._lease is not None:
             return
-        began = workflow.now()
         prepared, hit = await uninterruptible(self._take_places())
-        self._timings["lease"] = (workflow.now() - began).total_seconds()
         if hit is not None:
             raise hit
         for error in prepared.result():
             raise error
 
     async def _take_places(self) -> list[BaseException]:
-        """Take both, and keep whatever was taken; what went wrong."""
-        taken = await asyncio.gather(
-            self._lease_namespace(),
-            *((self._sandbox.make(),) if self._spec.sandbox is not None else ()),
-            return_exceptions=True,
-        )
+        """Take both, and keep whatever was taken; what went wrong. A fork's files are found by its journal, which
+        begins with its lease."""
+        lease = timed(self._timings, "lease", self._lease_namespace())
+        if self._spec.kept_turns:
+            steps = [self._in_turn(lease)]
+        else:
+            steps = [lease, *([self._provision()] if self._spec.sandbox is not None else [])]
+        taken = await asyncio.gather(*steps, return_exceptions=True)
         return [error for error in taken if error is not None]
+
+    async def _in_turn(self, lease: Coroutine[Any, Any, None]) -> None:
+        await lease
+        if self._spec.sandbox is not None:
+            await self._provision()
+
+    async def _provision(self) -> None:
+        await timed(self._timings, "provision", self._sandbox.make(self._lease))
 
     async def _lease_namespace(self) -> None:
         order = LeaseOrder(spec=self._spec, first_run_id=workflow.info().first_execution_run_id)

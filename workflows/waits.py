@@ -41,3 +41,14 @@ async def _within(condition: Callable[[], bool], seconds: float | None) -> bool:
 def since(began: datetime) -> float:
     """Seconds since then."""
     return (workflow.now() - began).total_seconds()
+
+
+async def timed(timings: dict[str, float], phase: str, step: Awaitable[None]) -> None:
+    """Note how long the step takes, also where it fails."""
+    began = workflow.now()
+    try:
+        await step
+    except Exception:
+        timings[phase] = since(began)
+        raise
+    timings[phase] = since(began)

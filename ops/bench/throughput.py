@@ -25,7 +25,7 @@ PARTS = 4
 
 BENCH = "this command"
 
-PHASES = ("lease", "turns", "close", "grade")
+PHASES = ("lease", "provision", "turns", "close", "grade")
 """Of an episode's timings, in their order (docs/benchmarks.md)."""
 
 

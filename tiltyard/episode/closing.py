@@ -14,6 +14,7 @@ from tiltyard.episode.collecting import SandboxCloser
 from tiltyard.episode.delivery import Reconciler, delivery_id
 from tiltyard.episode.gateway import Clocks, Gateway
 from tiltyard.episode.giving_up import said_earlier
+from tiltyard.episode.phases import PhaseClock
 from tiltyard.episode.progress import Progress
 from tiltyard.errors import Fenced, NotSettled, SandboxLost, SandboxOutOfMemory
 from tiltyard.ports import Ended, Journal, Objects, Policies, World
@@ -54,8 +55,9 @@ class Closer:
         ended = await self._policies.close(episode_id)
         await self._journal.close(episode_id, request.lease.generation)
         turns = await self._journal.read(episode_id, request.lease.generation)
-        ending, sandbox, ended_inside = await self._close_sandbox(request, task, turns)
-        facts, drain = await self._close_world(request, task, Progress(task, turns).clocks)
+        took = PhaseClock()
+        ending, sandbox, ended_inside = await self._close_sandbox(request, task, turns, took)
+        facts, drain = await self._close_world(request, task, Progress(task, turns).clocks, took)
         readings = read_in_flight(task, turns, facts, sandbox, episode_id)
         evidence = Evidence(
             spec=request.spec,
@@ -66,13 +68,14 @@ class Closer:
             in_flight={sent: reading for sent, (reading, _) in readings.items()},
             sandbox=sandbox,
         )
-        tools = await self._gateway.tools(task)
-        name = await self._objects.put(pack(Trace(task, tools, evidence)))
+        with took.phase("collect"):
+            tools = await self._gateway.tools(task)
+            name = await self._objects.put(pack(Trace(task, tools, evidence)))
         unknown = sum(reading == "unknown" and in_world for reading, in_world in readings.values())
-        return CloseReport(trace=name, unknown=unknown)
+        return CloseReport(trace=name, unknown=unknown, timings=took.timings)
 
     async def _close_sandbox(
-        self, request: CloseRequest, task: Task, turns: Sequence[TurnRecord]
+        self, request: CloseRequest, task: Task, turns: Sequence[TurnRecord], took: PhaseClock
     ) -> tuple[Ending, SandboxEvidence | None, SandboxDrain | None]:
         """How the episode ended, the sandbox's evidence, and what its drain ended."""
         if request.sandbox is None or task.sandbox is None:
@@ -82,7 +85,7 @@ class Closer:
             closed = await self._sandboxes.given_up(task.sandbox, turns, earlier)
             return request.ending, closed, closed.facts.drain
         try:
-            closed = await self._sandboxes.close(request.sandbox, task.sandbox, turns, request.settle)
+            closed = await self._sandboxes.close(request.sandbox, task.sandbox, turns, request.settle, took)
         except SandboxLost as error:
             ending, left = await self._lost(request.sandbox, request.ending, task, turns, error)
             left = await self._sandboxes.without_files(request.sandbox) if left is None and earlier else left
@@ -105,14 +108,20 @@ class Closer:
         left = kept or await self._sandboxes.without_files(sandbox)
         return ending, left.model_copy(update={"out_of_memory": starved})
 
-    async def _close_world(self, request: CloseRequest, task: Task, clocks: Clocks) -> tuple[Facts, DrainReport]:
+    async def _close_world(
+        self, request: CloseRequest, task: Task, clocks: Clocks, took: PhaseClock
+    ) -> tuple[Facts, DrainReport]:
         namespace, generation = request.lease.namespace, request.lease.generation
         if request.settle and task.settle.limit_s:
-            await self._settle(request, task.settle.limit_s, clocks)
+            with took.phase("settle"):
+                await self._settle(request, task.settle.limit_s, clocks)
         reach = self._reconciler.until_reply
-        await reach(lambda: self._world.seal(namespace, generation))
-        drain = await reach(lambda: self._world.drain(namespace, generation))
-        facts = await reach(lambda: self._world.facts(namespace, generation, task.fact_collections))
+        with took.phase("seal"):
+            await reach(lambda: self._world.seal(namespace, generation))
+        with took.phase("drain"):
+            drain = await reach(lambda: self._world.drain(namespace, generation))
+        with took.phase("collect"):
+            facts = await reach(lambda: self._world.facts(namespace, generation, task.fact_collections))
         return facts, drain
 
     async def _settle(self, request: CloseRequest, limit_s: int, clocks: Clocks) -> None:

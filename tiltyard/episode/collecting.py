@@ -9,6 +9,7 @@ from schemas.sandbox import SandboxPlan, SandboxRef
 from schemas.sandbox_facts import SandboxDrain, SandboxFacts
 from schemas.task import Task
 from tiltyard.episode.delivery import Reconciler
+from tiltyard.episode.phases import PhaseClock
 from tiltyard.episode.sandboxing import Checkpoints, checkpoint_of, has_unsaved
 from tiltyard.errors import SandboxLost
 from tiltyard.ports import Objects, Sandboxes
@@ -26,16 +27,20 @@ class SandboxCloser:
         self._checkpoints = Checkpoints(sandboxes, reconciler, objects)
 
     async def close(
-        self, sandbox: SandboxRef, plan: SandboxPlan, turns: Sequence[TurnRecord], settle: bool
+        self, sandbox: SandboxRef, plan: SandboxPlan, turns: Sequence[TurnRecord], settle: bool, took: PhaseClock
     ) -> SandboxEvidence:
         """A repeat goes on where it stopped. Raises ``SandboxLost`` and ``SandboxUnreachable``."""
         reach = self._reconciler.until_reply
         if settle and plan.settle_s:
-            await reach(lambda: self._sandboxes.settle(sandbox, plan.settle_s))
-        await reach(lambda: self._sandboxes.seal(sandbox))
-        await reach(lambda: self._sandboxes.drain(sandbox))
-        facts = await reach(lambda: self._sandboxes.facts(sandbox))
-        name, files = await self._checkpoints.save(sandbox, plan, checkpoint_of(turns))
+            with took.phase("settle"):
+                await reach(lambda: self._sandboxes.settle(sandbox, plan.settle_s))
+        with took.phase("seal"):
+            await reach(lambda: self._sandboxes.seal(sandbox))
+        with took.phase("drain"):
+            await reach(lambda: self._sandboxes.drain(sandbox))
+        with took.phase("collect"):
+            facts = await reach(lambda: self._sandboxes.facts(sandbox))
+            name, files = await self._checkpoints.save(sandbox, plan, checkpoint_of(turns))
         return _evidence(plan, name, files, facts)
 
     async def drained(self, sandbox: SandboxRef) -> SandboxDrain:
