@@ -21,6 +21,7 @@ TiltyardError
 ├── DeliveryConflict      one delivery id with two requests: a bug of the harness
 ├── Refused               a tool says no: the recorded outcome of the delivery, shown to the agent
 ├── PolicyFailed          the policy raised, hung, flooded, died or answered nonsense
+├── RecordingEnded        a recording has no further decision: the episode ends as it says
 └── GraderFailed          a grader raised: the outcome's validity is ``grader``
 """
 
@@ -86,6 +87,10 @@ class SandboxUnavailable(EnvironmentFailed):
     """The machine cannot make such a sandbox; says what to do instead."""
 
 
+class NotRebuilt(EnvironmentFailed):
+    """A command that was run again for a fork shows something else: the files are not those of its parent."""
+
+
 class NotSettled(EnvironmentFailed):
     """The wait before the seal was refused, which no task and no agent can bring about."""
 
@@ -124,6 +129,10 @@ class Refused(TiltyardError):
 
 class PolicyFailed(TiltyardError):
     """The policy failed; the episode ends ``policy_error``."""
+
+
+class RecordingEnded(TiltyardError):
+    """A recording is played to its end, and nothing in it has ended the episode; its ``ending`` does."""
 
 
 class GraderFailed(TiltyardError):

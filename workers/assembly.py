@@ -30,6 +30,8 @@ from tiltyard.episode.sandboxing import Checkpoints, Sandboxing
 from tiltyard.episode.slices import Committed, SliceRunner
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.ports import Chains, Journal, Objects, Policies, Records, Sandboxes, World
+from tiltyard.reopen.branching import Branching
+from tiltyard.reopen.playing import PoliciesAndRecordings
 from workers.hosts import beating
 from workers.permits import SandboxPermits, by_permit
 from workers.settings import Settings
@@ -107,6 +109,16 @@ class _Bench:
         return Checkpoints(self.parts.sandboxes, self.reconciler, self.parts.objects)
 
     @cached_property
+    def branching(self) -> Branching:
+        parts = self.parts
+        kept = parts.journal, parts.records, parts.objects
+        return Branching(parts.world, self.reconciler, *kept, self.load_task)
+
+    @cached_property
+    def policies(self) -> Policies:
+        return PoliciesAndRecordings(self.parts.policies, self.parts.objects)
+
+    @cached_property
     def place(self) -> tuple[str, str]:
         return self.settings.cluster, self.settings.temporal_namespace
 
@@ -130,14 +142,16 @@ def activities_of(
 
 def _turns(of: _Bench) -> TurnActivities:
     parts = of.parts
-    runner = SliceRunner(of.gateway, of.checkpoints, parts.journal, parts.policies, of.load_task, of.committed)
+    runner = SliceRunner(of.gateway, of.checkpoints, parts.journal, of.policies, of.load_task, of.committed)
     return TurnActivities(runner, of.settings.host)
 
 
 def _leases(of: _Bench) -> LeaseActivities:
     parts, reach = of.parts, (of.parts.sandboxes, of.reconciler)
     return LeaseActivities(
-        Leasing(parts.world, of.reconciler, of.load_task, *of.place),
+        Leasing(
+            *(parts.world, of.reconciler, of.load_task, parts.journal, parts.objects, of.branching.point, *of.place)
+        ),
         Sandboxing(*reach, parts.journal, parts.objects, of.load_task, *of.place),
         GivingUp(*reach, of.checkpoints, parts.journal, parts.objects, of.load_task),
         of.settings.host,
@@ -148,7 +162,7 @@ def _leases(of: _Bench) -> LeaseActivities:
 def _closing(of: _Bench) -> ClosingActivities:
     parts = of.parts
     boxes = SandboxCloser(parts.sandboxes, of.reconciler, parts.objects)
-    kept = parts.journal, parts.objects, parts.policies
+    kept = parts.journal, parts.objects, of.policies
     return ClosingActivities(
         Closer(parts.world, of.reconciler, of.gateway, boxes, *kept, of.load_task),
         Examiner(parts.objects, parts.records, parts.sandboxes, *of.place),

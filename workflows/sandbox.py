@@ -33,9 +33,15 @@ class EpisodeSandbox:
         """Whether there is one that may be given up in a wait."""
         return self.place.may_give_up and self.place.state == "there"
 
-    async def make(self) -> None:
-        """The first one, on any host that has room."""
-        await self._provision()
+    async def make(self, lease: LeaseRef | None = None) -> None:
+        """The first one, on any host that has room. One of a fork, which has its ``lease`` before, is as its
+        parent's was."""
+        kept = self._spec.kept_turns
+        made = await self._provision(lease if kept else None, first=True)
+        self._now(earlier=made.earlier)
+        if made.missing:
+            told = Restored(from_turn=made.from_turn, turns=kept, forked=True, missing=made.missing)
+            self._now(restored=told)
 
     async def replace(self, lease: LeaseRef, lost: SliceReport) -> None:
         """One in the place of one that was lost, with the files of its last checkpoint.
@@ -43,7 +49,7 @@ class EpisodeSandbox:
         It takes over the slot of the lost one, so it is ordered of the same host, if that is there.
         """
         self._now(losses=self.place.losses + 1)
-        made = await self._provision(lease.generation, self.place.permit)
+        made = await self._provision(lease, self.place.permit)
         restored = Restored(
             from_turn=made.from_turn,
             open_turn=lost.open_turn,
@@ -54,7 +60,7 @@ class EpisodeSandbox:
 
     async def bring_back(self, lease: LeaseRef) -> None:
         """One in the place of one that was given up, on any host that has room."""
-        await self._provision(lease.generation)
+        await self._provision(lease)
 
     async def give_up(self, lease: LeaseRef, slice_no: int) -> None:
         """End it and keep its files, for others to have its slot. One of which that cannot be done is lost, and the
@@ -93,14 +99,16 @@ class EpisodeSandbox:
         restored = None if report.turns > turns else self.place.restored
         self._now(may_give_up=report.may_give_up, restored=restored)
 
-    async def _provision(self, generation: int = 0, where: Permit = NOWHERE) -> Provisioned:
+    async def _provision(
+        self, lease: LeaseRef | None = None, where: Permit = NOWHERE, *, first: bool = False
+    ) -> Provisioned:
         """The next incarnation. One that is gone before we hear of it has run nothing: another comes after it."""
         self.changing = True
         try:
             incarnation = self.place.sandbox.incarnation if self.place.sandbox else 0
             for most in range(incarnation + 1, incarnation + MAX_LOSSES + 2):
                 try:
-                    return await self._ordered(most, generation, where)
+                    return await self._ordered(most, lease, where, first=first)
                 except HostLost:
                     where = NOWHERE
                 except ActivityError as error:
@@ -110,13 +118,16 @@ class EpisodeSandbox:
         finally:
             self.changing = False
 
-    async def _ordered(self, incarnation: int, generation: int, where: Permit) -> Provisioned:
+    async def _ordered(
+        self, incarnation: int, lease: LeaseRef | None, where: Permit, *, first: bool
+    ) -> Provisioned:
         permit = where if where.host else await self._find_permit()
         order = ProvisionOrder(
             spec=self._spec,
             first_run_id=workflow.info().first_execution_run_id,
             incarnation=incarnation,
-            generation=generation,
+            generation=lease.generation if lease is not None else 0,
+            point=lease.point if lease is not None and first else "",
             host=permit.host,
         )
         made = await step_on_host(permit, self._tuning, LeaseActivities.provision, order)

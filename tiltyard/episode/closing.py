@@ -13,9 +13,10 @@ from schemas.world import TOO_MANY_JOBS, DeliveryRequest, DrainReport, Facts
 from tiltyard.episode.collecting import SandboxCloser
 from tiltyard.episode.delivery import Reconciler, delivery_id
 from tiltyard.episode.gateway import Clocks, Gateway
-from tiltyard.episode.giving_up import said_earlier
 from tiltyard.episode.phases import PhaseClock
+from tiltyard.episode.points import load_point
 from tiltyard.episode.progress import Progress
+from tiltyard.episode.said import said_earlier
 from tiltyard.errors import Fenced, NotSettled, SandboxLost, SandboxOutOfMemory
 from tiltyard.ports import Ended, Journal, Objects, Policies, World
 from tiltyard.sandbox.tools import is_command
@@ -67,12 +68,16 @@ class Closer:
             drain=_whole_drain(drain, ended, ended_inside),
             in_flight={sent: reading for sent, (reading, _) in readings.items()},
             sandbox=sandbox,
+            not_restored=await self._not_restored(request.lease.point),
         )
         with took.phase("collect"):
             tools = await self._gateway.tools(task)
             name = await self._objects.put(pack(Trace(task, tools, evidence)))
         unknown = sum(reading == "unknown" and in_world for reading, in_world in readings.values())
         return CloseReport(trace=name, unknown=unknown, timings=took.timings)
+
+    async def _not_restored(self, point: str) -> tuple[str, ...]:
+        return (await load_point(self._objects, point)).lost if point else ()
 
     async def _close_sandbox(
         self, request: CloseRequest, task: Task, turns: Sequence[TurnRecord], took: PhaseClock

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from schemas.decision import Call
+from schemas.observation import Observation
 from schemas.operation import WorldSeen
 from schemas.sandbox import SandboxRef, WorldAccess
 from schemas.slice import LeaseRef
@@ -43,6 +44,13 @@ class Answered:
     fault: str = ""
     committed: bool = False
     outage_s: float = 0
+
+    def observed(self, tool: str) -> Observation:
+        """What the policy is shown of it."""
+        shown = self.shown
+        return Observation(
+            tool=tool, status=shown.status, content=shown.content, code=shown.code, message=shown.message
+        )
 
 
 def after_command(clocks: Clocks, tool: str, seen: WorldSeen | None = None) -> Clocks:

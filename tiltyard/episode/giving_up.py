@@ -1,20 +1,16 @@
 """A sandbox that an episode gives up while it waits: brought to an end as at the seal, and kept as objects."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
-from pydantic import TypeAdapter
-
-from schemas.base import canonical
 from schemas.journal import Writer
 from schemas.sandbox import SandboxRef
 from schemas.sandbox_facts import SandboxFacts
 from schemas.slice import GivenUp, GiveUpRequest
 from schemas.task import Task
 from tiltyard.episode.delivery import Reconciler
+from tiltyard.episode.said import keep_said, said_earlier
 from tiltyard.episode.sandboxing import Checkpoints, checkpoint_of, has_unsaved
 from tiltyard.ports import Journal, Objects, Sandboxes
-
-FACTS = TypeAdapter(tuple[SandboxFacts, ...])
 
 
 class GivingUp:
@@ -65,13 +61,3 @@ class GivingUp:
         await reach(lambda: self._sandboxes.seal(sandbox))
         await reach(lambda: self._sandboxes.drain(sandbox))
         return await reach(lambda: self._sandboxes.facts(sandbox))
-
-
-async def keep_said(objects: Objects, facts: Sequence[SandboxFacts]) -> str:
-    """The name of an object with what several incarnations have said."""
-    return await objects.put(canonical(list(facts)))
-
-
-async def said_earlier(objects: Objects, name: str) -> tuple[SandboxFacts, ...]:
-    """What ``keep_said`` named so; nothing under no name."""
-    return FACTS.validate_json(await objects.get(name)) if name else ()

@@ -132,6 +132,8 @@ def examine(
             template=facts.template_digest,
         ),
         sandbox=spec.sandbox,
+        origin=spec.origin,
+        not_restored=evidence.not_restored,
         answer=next((turn.decision.submit for turn in reversed(evidence.turns)), None),
     )
 
@@ -155,5 +157,6 @@ def without_evidence(spec: EpisodeSpec, ending: Ending) -> EpisodeResult:
         validity=Validity.ENVIRONMENT if validity is Validity.VALID else validity,
         reason=ending.reason or "no evidence could be collected",
         sandbox=spec.sandbox,
+        origin=spec.origin,
         digests=Digests(task=spec.task_digest, policy=spec.policy.digest),
     )

@@ -2,19 +2,25 @@
 
 from collections.abc import Awaitable, Callable
 
+from schemas.branch import BranchPoint
+from schemas.episode import Origin
 from schemas.slice import LeaseRef, ReleaseRequest
 from schemas.start import LeaseOrder
 from schemas.task import Task
 from schemas.world import LeaseRequest, Owner
 from tiltyard.episode.delivery import Reconciler
-from tiltyard.ports import World
+from tiltyard.episode.points import keep_point
+from tiltyard.ports import Journal, Objects, World
 from tiltyard.sandbox.tools import inside_tools, world_tools
+
+Branch = Callable[[Origin], Awaitable[BranchPoint]]
 
 
 class Leasing:
     """Leases belong to workflows, not to workers: an outage of an hour loses nothing.
 
-    ``cluster`` and ``temporal_namespace`` say where the owning workflows live.
+    ``branch`` gives the state that a fork begins with. ``cluster`` and ``temporal_namespace`` say where the owning
+    workflows live.
     """
 
     def __init__(
@@ -22,17 +28,27 @@ class Leasing:
         world: World,
         reconciler: Reconciler,
         load_task: Callable[[str], Awaitable[Task]],
+        journal: Journal,
+        objects: Objects,
+        branch: Branch,
         cluster: str,
         temporal_namespace: str,
     ) -> None:
         self._world = world
         self._reconciler = reconciler
         self._load_task = load_task
+        self._journal = journal
+        self._objects = objects
+        self._branch = branch
         self._cluster = cluster
         self._temporal_namespace = temporal_namespace
 
     async def lease(self, order: LeaseOrder, workflow_id: str) -> LeaseRef:
-        """A pristine namespace; the same chain of runs gets the same one again."""
+        """A pristine namespace, which a fork begins with its parent's past, in the journal too; the same chain of
+        runs gets the same one again.
+
+        Raises what the world does, and ``branch`` does.
+        """
         task = await self._load_task(order.spec.task_digest)
         owner = Owner(
             cluster=self._cluster,
@@ -50,8 +66,16 @@ class Leasing:
             faults=task.faults,
             seed=order.spec.seed,
         )
-        lease = await self._reconciler.until_reply(lambda: self._world.lease(request))
-        return LeaseRef(namespace=lease.namespace, generation=lease.generation)
+        point = await self._branch(order.spec.origin) if order.spec.origin and order.spec.kept_turns else None
+        past = point.world if point is not None else None
+        lease = await self._reconciler.until_reply(lambda: self._world.lease(request, past))
+        taken = LeaseRef(namespace=lease.namespace, generation=lease.generation)
+        return taken if point is None else await self._begun(order.spec.episode_id, taken, point)
+
+    async def _begun(self, episode_id: str, taken: LeaseRef, point: BranchPoint) -> LeaseRef:
+        name = await keep_point(self._objects, point)
+        await self._journal.begin(episode_id, taken.generation, point.turns)
+        return taken.model_copy(update={"point": name})
 
     async def release(self, request: ReleaseRequest) -> bool:
         """Recycle, or seal and quarantine where a reason is given; both name the generation that they mean."""

@@ -2,22 +2,23 @@
 
 from collections.abc import Sequence
 
-from schemas.base import JsonValue, canonical
+from schemas.base import JsonValue
 from schemas.decision import Call, Decision
 from schemas.journal import TurnRecord
-from schemas.observation import Observation
 from schemas.task import Task
 from schemas.tool import ToolSpec
 from schemas.view import Budgets, Turn, View
+from tiltyard.episode.clipping import clip as clip
 from tiltyard.episode.gateway import Clocks, after_command
+from tiltyard.episode.history import history_of
 from tiltyard.graders.counts import calls_made
 from tiltyard.sandbox.tools import is_command
 
-MAX_CODE = 200
-"""Characters of an observation's code. It is a short word, unless a world or a task file makes it long."""
-
 OVER_BUDGET = "budget_exhausted"
 """The code of a call that was not made, because no tool calls were left."""
+
+SANDBOX_LOST = "sandbox_lost"
+"""The code of a command that was under way in a sandbox that was lost: what it did is unknown."""
 
 STALL_CALLS, STALL_COMMANDS = 5, 30
 """Equal calls, one after the other, that make a stall: of a tool of the world, and of one of the sandbox. What they
@@ -29,7 +30,8 @@ class Progress:
 
     def __init__(self, task: Task, turns: Sequence[TurnRecord] = ()) -> None:
         self._task = task
-        self._transcript: list[Turn] = []
+        self._history = history_of(task)
+        self._turns = 0
         self._calls = self._tokens = self._asked = 0
         self._last_was_extra = False
         self._last_call: Call | None = None
@@ -40,14 +42,14 @@ class Progress:
             self.add(turn)
 
     def __len__(self) -> int:
-        return len(self._transcript)
+        return self._turns
 
     def add(self, turn: TurnRecord) -> None:
         """A turn has been finished: its calls were answered."""
         decision = turn.decision
         self._last_was_extra = bool(_used_up(self.left()))
         shown = Turn.model_construct(decision=decision.without_memo(), observations=turn.observations or ())
-        self._transcript.append(shown)
+        self._turns += 1
         self._calls += calls_made((turn,), self._task.limits.tool_calls - self._calls)
         self._tokens += decision.tokens
         self._asked += decision.ask is not None
@@ -60,6 +62,7 @@ class Progress:
             if is_command(self._task, call.tool) and shown_of_it.code != OVER_BUDGET:
                 elsewhere = after_command(elsewhere, call.tool)
         self.clocks = Clocks(turn.now_s, elsewhere.elsewhere_s)
+        self._history.add(shown, self.left())
 
     @property
     def now_s(self) -> int:
@@ -68,7 +71,7 @@ class Progress:
 
     @property
     def last(self) -> Decision | None:
-        return self._transcript[-1].decision if self._transcript else None
+        return self._history.turns[-1].decision if self._history.turns else None
 
     @property
     def asked(self) -> int:
@@ -80,7 +83,8 @@ class Progress:
         return View.model_construct(
             instruction=self._task.instruction,
             tools=tools,
-            transcript=tuple(self._transcript),
+            summary=self._history.summary,
+            transcript=tuple(self._history.turns),
             budgets=self.left(),
             seed=seed,
             turn=len(self),
@@ -128,32 +132,3 @@ class Progress:
 def _used_up(left: Budgets) -> str:
     """The name of a budget with nothing left, or nothing."""
     return next((name for name in ("turns", "tool_calls", "tokens", "virtual_s") if getattr(left, name) == 0), "")
-
-
-def clip(observation: Observation, limit: int) -> Observation:
-    """An observation of at most ``limit`` bytes of content and of message; what was cut is counted, not hidden."""
-    content, cut_bytes = _clipped(observation.content, limit)
-    kept = {"message": _head(observation.message, limit), "code": observation.code[:MAX_CODE]}
-    cut_bytes += sum(_size(getattr(observation, name)) - _size(text) for name, text in kept.items())
-    if not cut_bytes:
-        return observation
-    return observation.model_copy(update={**kept, "content": content, "truncated_bytes": cut_bytes})
-
-
-def _clipped(content: JsonValue, limit: int) -> tuple[JsonValue, int]:
-    """(the content, or as much of it or of its JSON text as may stay; bytes that were cut)."""
-    size = len(canonical(content))
-    if size <= limit:
-        return content, 0
-    kept = _head(content if isinstance(content, str) else canonical(content).decode("utf-8", "replace"), limit)
-    return kept, size - _size(kept)
-
-
-def _head(text: str, limit: int) -> str:
-    """As much of a text as ``limit`` bytes hold, in whole characters."""
-    return text if _size(text) <= limit else text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
-
-
-def _size(text: str) -> int:
-    """Bytes of a text, in which half a character counts as one."""
-    return len(text.encode("utf-8", "replace"))

@@ -11,6 +11,8 @@ from schemas.start import Provisioned, ProvisionOrder
 from schemas.task import Task
 from schemas.world import Owner
 from tiltyard.episode.delivery import Reconciler
+from tiltyard.episode.points import load_point
+from tiltyard.episode.said import keep_said, said_as
 from tiltyard.errors import (
     BadInput,
     EnvironmentFailed,
@@ -63,7 +65,23 @@ class Sandboxing:
         except SandboxLost:  # the next one may be made on another host, and this one must not hold its slot here
             await self.release(SandboxRef(driver=wanted.driver, name=wanted.name, incarnation=wanted.incarnation))
             raise
-        return Provisioned(sandbox=ref, from_turn=from_turn, may_give_up=plan.while_waiting == "give_up")
+        earlier, missing = await self._of_parent(order)
+        return Provisioned(
+            sandbox=ref,
+            from_turn=from_turn,
+            may_give_up=plan.while_waiting == "give_up",
+            earlier=earlier,
+            missing=missing,
+        )
+
+    async def _of_parent(self, order: ProvisionOrder) -> tuple[str, tuple[str, ...]]:
+        """(the name of what the sandboxes of a fork's parent had said, what is missing of them now)."""
+        if not order.point:
+            return "", ()
+        point = await load_point(self._objects, order.point)
+        before = f"{point.world.episode_id}/{point.world.generation}/"
+        said = said_as(point.said, before, f"{order.spec.episode_id}/{order.generation}/")
+        return (await keep_said(self._objects, said) if said else ""), point.lost
 
     def _wanted(
         self, order: ProvisionOrder, workflow_id: str, driver: DriverName, plan: SandboxPlan, start: Snapshot
@@ -94,13 +112,13 @@ class Sandboxing:
         await self._reconciler.until_reply(lambda: self._sandboxes.release(sandbox))
 
     async def _start(self, order: ProvisionOrder, plan: SandboxPlan) -> tuple[Snapshot, int | None]:
-        """(the files to begin with, the turn whose checkpoint they are)."""
-        if order.generation:
-            turns = await self._journal.read(order.spec.episode_id, order.generation)
-            saved = last_checkpoint(turns)
-            if saved is not None:
-                return await self._restored(saved, plan), saved.turn
-        return start_of(plan), None
+        """(the files to begin with, the turn whose files there will be). What a fork's lack of its parent's is made
+        up for before its first turn."""
+        turns = await self._journal.read(order.spec.episode_id, order.generation) if order.generation else ()
+        saved = last_checkpoint(turns)
+        from_turn = max(order.spec.kept_turns - 1, -1 if saved is None else saved.turn)
+        start = start_of(plan) if saved is None else await self._restored(saved, plan)
+        return start, None if from_turn < 0 else from_turn
 
     async def _restored(self, saved: TurnRecord, plan: SandboxPlan) -> Snapshot:
         """The files that were kept. What is missing or damaged will not be found by trying again."""

@@ -8,12 +8,14 @@ from schemas.decision import Call
 from schemas.episode import End
 from schemas.journal import TurnRecord, Writer
 from schemas.observation import Observation
+from schemas.recording import Recording
 from schemas.slice import CallRef, Ending, Restored, SliceReport, SliceRequest
 from schemas.span import LONGEST_S
 from schemas.task import WAIT, Task
 from schemas.tool import ToolSpec
 from tiltyard.episode.gateway import Place
 from tiltyard.episode.progress import Progress
+from tiltyard.episode.rebuilding import NOT_BEHIND, Behind, behind_of
 from tiltyard.episode.sandboxing import checkpoint_of, has_unsaved
 from tiltyard.errors import SandboxLost, SandboxOutOfMemory
 from tiltyard.sandbox.tools import is_command
@@ -21,13 +23,18 @@ from tiltyard.sandbox.tools import is_command
 MEMORY_LOSSES = 3
 """Sandboxes of one episode that may be lost for want of memory and made anew."""
 
+NOBODY_IN_TIME = "nobody answered in time"
+
 MAX_NAMED, MAX_NAMED_LENGTH = 5, 200
 """Files that a notice names, and characters of each."""
 
 
 @dataclass
 class SliceState:
-    """What one slice knows while it runs."""
+    """What one slice knows while it runs. ``behind`` is what a fork's sandbox lacks of its parent's.
+
+    ``recording`` is there where the policy only plays one.
+    """
 
     request: SliceRequest
     writer: Writer
@@ -40,8 +47,10 @@ class SliceState:
     added: int = 0
     noticed: bool = False
     unsaved: bool = False
+    recording: Recording | None = None
     checkpoint: str = ""
     not_kept: tuple[str, ...] = ()
+    behind: Behind = NOT_BEHIND
 
     @property
     def place(self) -> Place:
@@ -85,6 +94,7 @@ def begun(request: SliceRequest, writer: Writer, task: Task, turns: Sequence[Tur
         noticed=request.noticed,
         unsaved=has_unsaved(task, turns),
         checkpoint=checkpoint_of(turns),
+        behind=behind_of(task, turns, request.spec.kept_turns) if request.sandbox is not None else NOT_BEHIND,
     )
 
 
@@ -94,7 +104,7 @@ def ending_of(now: SliceState) -> Ending | None:
     A policy that has not been told of a lost sandbox has ended nothing: what it gave up or submitted is gone.
     """
     exhausted = now.progress.exhausted()
-    if (loss := untold(now)) is not None and not loss.given_up:
+    if (loss := untold(now)) is not None and not (loss.given_up or loss.forked):
         end = End.BUDGET_EXHAUSTED if loss.out_of_memory else End.ENVIRONMENT_ERROR
         return Ending.of(end, "the sandbox was lost, and no turn is left") if exhausted or now.noticed else None
     last = now.progress.last
@@ -131,6 +141,9 @@ def told_of_loss(restored: Restored, not_kept: Sequence[str] = ()) -> str:
     files = "before the first turn" if restored.from_turn is None else f"after turn {restored.from_turn}"
     if not_kept:
         files += f", without those that could not be kept ({_some_of(not_kept)})"
+    if restored.forked:
+        lacks = _some_of(restored.missing)
+        return f"The sandbox has been made anew: its files are as they were {files}. It lacks {lacks}."
     if restored.given_up:
         return (
             f"During the wait the sandbox was put away, and the processes in it have ended. It has been made anew: "
@@ -204,26 +217,33 @@ def may_give_up(now: SliceState, waiting_for: CallRef | None) -> bool:
 def answer_to(now: SliceState, asked: CallRef) -> Observation | None:
     """What the question was answered, or ``None`` while a person must still answer.
 
-    A slice that is tried again is told the same answer, and may be at a later question by then.
+    A slice that is tried again is told the same answer, and may be at a later question by then. A recording has the
+    answers of its people, at once.
     """
-    if now.task.answers is not None:
-        before = now.progress.asked
-        if before < len(now.task.answers):
-            return Observation(tool="ask", status="ok", content=now.task.answers[before])
-        return Observation(tool="ask", status="timeout", message="nobody answered")
+    known = now.task.answers if now.recording is None else now.recording.answers
+    if known is not None:
+        answer = known[now.progress.asked] if now.progress.asked < len(known) else None
+        nobody = "nobody answered" if now.task.answers is not None else NOBODY_IN_TIME
+        return _answered(answer, nobody)
     if not now.request.answered or now.request.waited != asked:
         return None
-    if now.request.answer is None:
-        return Observation(tool="ask", status="timeout", message="nobody answered in time")
-    return Observation(tool="ask", status="ok", content=now.request.answer)
+    return _answered(now.request.answer, NOBODY_IN_TIME)
+
+
+def _answered(answer: str | None, nobody: str) -> Observation:
+    """What is shown of an answer; ``nobody`` where there is none."""
+    if answer is None:
+        return Observation(tool="ask", status="timeout", message=nobody)
+    return Observation(tool="ask", status="ok", content=answer)
 
 
 def real_wait_s(now: SliceState, ref: CallRef, call: Call) -> int:
     """Seconds for which the workflow must sleep before this call, 0 for none.
 
-    Only a task that waits in real time sleeps; arguments that the world will refuse do not.
+    Only a task that waits in real time sleeps; arguments that the world will refuse do not. Nor does a recording:
+    what people or other systems did meanwhile is in it, or in the world.
     """
-    if now.task.waiting != "real" or call.tool != WAIT or now.request.waited == ref:
+    if now.recording is not None or now.task.waiting != "real" or call.tool != WAIT or now.request.waited == ref:
         return 0
     seconds = call.arguments.get("seconds")
     acceptable = isinstance(seconds, int) and not isinstance(seconds, bool) and 0 < seconds <= LONGEST_S

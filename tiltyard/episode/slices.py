@@ -19,7 +19,8 @@ from schemas.tool import ToolSpec
 from tiltyard.episode.decisions import recordable
 from tiltyard.episode.delivery import delivery_id
 from tiltyard.episode.gateway import Clocks, Gateway, after_command
-from tiltyard.episode.progress import OVER_BUDGET, clip
+from tiltyard.episode.progress import OVER_BUDGET, SANDBOX_LOST, clip
+from tiltyard.episode.rebuilding import rebuild
 from tiltyard.episode.sandboxing import Checkpoints
 from tiltyard.episode.slice_state import (
     SliceState,
@@ -38,12 +39,15 @@ from tiltyard.errors import (
     DeliveryConflict,
     EnvironmentFailed,
     NotPristine,
+    NotRebuilt,
     PolicyFailed,
+    RecordingEnded,
     SandboxLost,
     SandboxUnreachable,
     WorldUnreachable,
 )
 from tiltyard.ports import Journal, OpenPolicy, Policies
+from tiltyard.reopen.playing import recording_behind
 from tiltyard.sandbox.tools import is_command, may_change_files
 
 Committed = Callable[[str], None]
@@ -86,7 +90,7 @@ class SliceRunner:
             await self._checkpoint(now)
         except SandboxLost as error:
             report = lost(now, error)
-        except (WorldUnreachable, SandboxUnreachable, DeliveryConflict, NotPristine) as error:
+        except (WorldUnreachable, SandboxUnreachable, DeliveryConflict, NotPristine, NotRebuilt) as error:
             report = ended(now, Ending.of(End.ENVIRONMENT_ERROR, str(error)))
         if report.reason == "end":
             await self._policies.close(spec.episode_id)
@@ -97,12 +101,22 @@ class SliceRunner:
         spec = now.request.spec
         try:
             await self._gateway.connect(now.place)
+            await self._catch_up(now)
             now.tools = await self._offered(now.task)
             policy = await self._policies.open(spec.episode_id, spec, now.task)
+            now.recording = recording_behind(policy)
             now.began = time.monotonic()
             return await self._loop(now, policy)
+        except RecordingEnded:
+            assert now.recording is not None, "only what plays a recording comes to its end"
+            return ended(now, now.recording.ending)
         except PolicyFailed as error:
             return ended(now, Ending.of(End.POLICY_ERROR, str(error)))
+
+    async def _catch_up(self, now: SliceState) -> None:
+        """Have the files of a fork's sandbox as they were in its parent."""
+        if now.behind.turns:
+            await rebuild(self._gateway, now.place, now.key, now.behind)
 
     async def _offered(self, task: Task) -> tuple[ToolSpec, ...]:
         tools = await self._gateway.tools(task)
@@ -135,7 +149,7 @@ class SliceRunner:
         try:
             async with deadline:
                 decision = await policy.act(view)
-        except (PolicyFailed, EnvironmentFailed):
+        except (PolicyFailed, RecordingEnded, EnvironmentFailed):
             raise
         except Exception as error:
             if not deadline.expired():  # its own error, which may be a TimeoutError too
@@ -179,18 +193,15 @@ class SliceRunner:
         if is_command(now.task, call.tool):
             if restored is not None and restored.open_turn == record.turn:
                 told = told_of_loss(restored, now.not_kept)
-                return _refused(call, "sandbox_lost", told), "", after_command(clocks, call.tool)
+                return _refused(call, SANDBOX_LOST, told), "", after_command(clocks, call.tool)
             now.unsaved = now.unsaved or may_change_files(now.task, call.tool)
         sent = delivery_id(*now.key, record.turn, index)
         answered = await self._gateway.call(now.place, sent, call, clocks, now.command_left_s)
         now.outage_s += answered.outage_s
         if answered.committed:
             self._committed(now.request.spec.episode_id)
-        shown = answered.shown
-        observation = Observation(
-            tool=call.tool, status=shown.status, content=shown.content, code=shown.code, message=shown.message
-        )
-        return clip(observation, now.task.limits.observation_bytes), answered.fault, answered.clocks
+        observation = clip(answered.observed(call.tool), now.task.limits.observation_bytes)
+        return observation, answered.fault, answered.clocks
 
     async def _checkpoint(self, now: SliceState) -> None:
         """Keep the sandbox's files as they are after the last turn, where a command may have changed them.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
 
+from schemas.recording import RECORDED
 from schemas.task import Reference, Task
 from tiltyard.errors import BadPolicy
 from tiltyard.policies.clerk import Manner, clerk
@@ -84,6 +85,10 @@ SCRIPTS: Mapping[str, Shipped] = MappingProxyType(
 
 def shipped(name: str) -> Shipped:
     """The script called ``name`` (``reference:NAME`` is ``reference``). Raises ``BadPolicy``."""
+    if name == RECORDED:
+        raise BadPolicy(
+            "plays the decisions of an episode, and none is named", field="policy", fix="tiltyard replay EPISODE"
+        )
     base, colon, _ = name.partition(":")
     found = SCRIPTS.get(base)
     if found is None or (colon and not found.needs_solution):

@@ -1,0 +1,47 @@
+"""The policy ``recorded``: it decides what a recording says, whatever it is shown."""
+
+from schemas.decision import Decision
+from schemas.episode import EpisodeSpec
+from schemas.recording import RECORDED, Recording
+from schemas.task import Task
+from schemas.view import View
+from tiltyard.errors import RecordingEnded
+from tiltyard.ports import Ended, Objects, OpenPolicy, Policies
+from tiltyard.reopen.recording import load
+
+
+class RecordedPolicy:
+    """Plays a recording. Whoever runs its turns ends them with ``recording.ending`` where no decision is left."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+
+    async def act(self, view: View) -> Decision:
+        """The decision of this turn. Raises ``RecordingEnded`` past the last one."""
+        if view.turn >= len(self.recording.decisions):
+            raise RecordingEnded(f"the recording has {len(self.recording.decisions)} decisions")
+        return self.recording.decisions[view.turn]
+
+    async def close(self) -> None:
+        return None
+
+
+class PoliciesAndRecordings:
+    """Implements ``tiltyard.ports.Policies``: recordings from the objects, any other policy from ``others``."""
+
+    def __init__(self, others: Policies, objects: Objects) -> None:
+        self._others, self._objects = others, objects
+
+    async def open(self, episode_id: str, spec: EpisodeSpec, task: Task) -> OpenPolicy:
+        """Raises ``EnvironmentFailed`` for a recording that is not there or damaged, and as ``others`` do."""
+        if spec.policy.target != RECORDED:
+            return await self._others.open(episode_id, spec, task)
+        return RecordedPolicy(await load(self._objects, spec.policy.digest))
+
+    async def close(self, episode_id: str) -> Ended:
+        return await self._others.close(episode_id)
+
+
+def recording_behind(policy: OpenPolicy) -> Recording | None:
+    """What the policy plays; ``None`` for one that decides."""
+    return policy.recording if isinstance(policy, RecordedPolicy) else None
