@@ -4,7 +4,8 @@ Expected changes and actual ones are paired one to one. What is expected and not
 expected (collateral damage), each fails the contract.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from schemas.contract import ChangeKind, ExpectedChange, Outcome, StateContract
 from schemas.world import RowChange
@@ -13,17 +14,29 @@ from tiltyard.graders.trial import Trial
 from tiltyard.graders.values import brief, differing, fits, member
 
 
+@dataclass(frozen=True)
+class Fit:
+    """How the changes of a trial fit an outcome. ``pairs`` says by its place which change was taken for which
+    expected one; ``missing`` are those that the outcome demands and that were not found."""
+
+    outcome: Outcome
+    pairs: Mapping[int, ExpectedChange]
+    missing: tuple[ExpectedChange, ...]
+
+
 def check_state(contract: StateContract, trial: Trial) -> tuple[str, ...]:
     """Why no outcome fits; of several outcomes, the one that comes closest is told."""
-    misses = [_against(outcome, contract.side_effects, trial) for outcome in contract.outcomes]
-    if not all(misses):
-        return ()
-    closest = min(range(len(misses)), key=lambda index: len(misses[index]))
-    name = contract.outcomes[closest].name
-    return tuple(f"outcome {name!r}: {miss}" for miss in misses[closest])
+    fit = closest_fit(contract, trial)
+    return tuple(f"outcome {fit.outcome.name!r}: {miss}" for miss in _misses(fit, trial))
 
 
-def _against(outcome: Outcome, side_effects: Sequence[ExpectedChange], trial: Trial) -> tuple[str, ...]:
+def closest_fit(contract: StateContract, trial: Trial) -> Fit:
+    """How the trial's changes fit the outcome that comes closest; the first of several that come as close."""
+    fits_of = (_fit(outcome, contract.side_effects, trial) for outcome in contract.outcomes)
+    return min(fits_of, key=lambda fit: len(fit.missing) + len(trial.facts.changes) - len(fit.pairs))
+
+
+def _fit(outcome: Outcome, side_effects: Sequence[ExpectedChange], trial: Trial) -> Fit:
     changes = trial.facts.changes
     required = list(_slots(outcome.changes, len(changes)))
     slots = required + list(_slots(side_effects, len(changes)))
@@ -33,11 +46,17 @@ def _against(outcome: Outcome, side_effects: Sequence[ExpectedChange], trial: Tr
     }
     by_slot = {slot: fitting[id(expected)] for slot, expected in enumerate(slots)}
     paired = pair(by_slot, range(len(required)), range(len(changes)))
-    used = set(paired.values())
-    return (
-        *(_missing(one, changes, trial) for slot, one in enumerate(required) if slot not in paired),
-        *(f"unexpected change: {_told(change)}" for index, change in enumerate(changes) if index not in used),
+    return Fit(
+        outcome,
+        {index: slots[slot] for slot, index in paired.items()},
+        tuple(one for slot, one in enumerate(required) if slot not in paired),
     )
+
+
+def _misses(fit: Fit, trial: Trial) -> Iterator[str]:
+    changes = trial.facts.changes
+    yield from (_missing(one, changes, trial) for one in fit.missing)
+    yield from (f"unexpected change: {_told(change)}" for at, change in enumerate(changes) if at not in fit.pairs)
 
 
 def _slots(expected: Sequence[ExpectedChange], changes: int) -> Iterator[ExpectedChange]:
