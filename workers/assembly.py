@@ -30,6 +30,7 @@ from tiltyard.episode.sandboxing import Checkpoints, Sandboxing
 from tiltyard.episode.slices import Committed, SliceRunner
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.ports import Chains, Journal, Objects, Policies, Records, Sandboxes, World
+from tiltyard.reopen.branching import Branching
 from tiltyard.reopen.playing import PoliciesAndRecordings
 from workers.hosts import beating
 from workers.permits import SandboxPermits, by_permit
@@ -108,6 +109,12 @@ class _Bench:
         return Checkpoints(self.parts.sandboxes, self.reconciler, self.parts.objects)
 
     @cached_property
+    def branching(self) -> Branching:
+        parts = self.parts
+        kept = parts.journal, parts.records, parts.objects
+        return Branching(parts.world, self.reconciler, *kept, self.load_task)
+
+    @cached_property
     def policies(self) -> Policies:
         return PoliciesAndRecordings(self.parts.policies, self.parts.objects)
 
@@ -142,7 +149,9 @@ def _turns(of: _Bench) -> TurnActivities:
 def _leases(of: _Bench) -> LeaseActivities:
     parts, reach = of.parts, (of.parts.sandboxes, of.reconciler)
     return LeaseActivities(
-        Leasing(parts.world, of.reconciler, of.load_task, *of.place),
+        Leasing(
+            *(parts.world, of.reconciler, of.load_task, parts.journal, parts.objects, of.branching.point, *of.place)
+        ),
         Sandboxing(*reach, parts.journal, parts.objects, of.load_task, *of.place),
         GivingUp(*reach, of.checkpoints, parts.journal, parts.objects, of.load_task),
         of.settings.host,

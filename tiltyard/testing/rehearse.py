@@ -6,7 +6,8 @@ result = examine(task, evidence, engine.describe(task.world))
 
 from datetime import timedelta
 
-from schemas.episode import EpisodeSpec, PolicySpec
+from schemas.branch import BranchPoint
+from schemas.episode import EpisodeSpec, Origin, PolicySpec
 from schemas.evidence import Evidence
 from schemas.recording import RECORDED, Recording
 from schemas.sandbox import DriverName, SandboxRef
@@ -46,8 +47,12 @@ async def rehearse(
     sandboxes: Sandboxes | None = None,
     driver: DriverName = "bubblewrap",
     objects: Objects | None = None,
+    point: BranchPoint | None = None,
+    slice_turns: int | None = None,
 ) -> Evidence:
     """Play ``task`` to its end, seal, drain, and give what graders judge by.
+
+    With a ``point`` it is a fork, which begins there. ``slice_turns`` is how many turns a slice has at most.
 
     A recording is played as a replay plays it; of any other policy ``name`` becomes the name. It is the episode's
     id too. A question that the task has no answer for stays unanswered, and no wait takes real time. The namespace
@@ -57,7 +62,7 @@ async def rehearse(
     Raises ``EnvironmentFailed`` when it is not pristine afterwards.
     """
     rehearsal = _Rehearsal(
-        task, policy, engine, name, ended, sandboxes or MemorySandboxes(), objects or MemoryObjects()
+        task, policy, engine, name, ended, sandboxes or MemorySandboxes(), objects or MemoryObjects(), point
     )
     spec = EpisodeSpec(
         episode_id=name,
@@ -68,10 +73,11 @@ async def rehearse(
         seed=seed,
         limits=task.limits,
         sandbox=driver if task.needs_sandbox else None,
+        origin=None if point is None else Origin(kind="fork", episode_id=point.episode_id, turn=point.turn),
     )
     lease = await rehearsal.leasing.lease(LeaseOrder(spec=spec, first_run_id=name), name)
-    sandbox = await rehearsal.provision(spec)
-    ending = await rehearsal.play(spec, lease, sandbox)
+    sandbox = await rehearsal.provision(spec, lease)
+    ending = await rehearsal.play(spec, lease, sandbox, slice_turns)
     closed = await rehearsal.closer.close(CloseRequest(spec=spec, lease=lease, ending=ending, sandbox=sandbox))
     evidence = unpack(await rehearsal.objects.get(closed.trace)).evidence
     if sandbox is not None:
@@ -93,13 +99,17 @@ class _Rehearsal:
         ended: Ended,
         sandboxes: Sandboxes,
         objects: Objects,
+        point: BranchPoint | None,
     ) -> None:
+        self._point = point
         world, journal, self.objects = LocalWorld(engine), MemoryJournal(), objects
         scripts = MemoryPolicies({} if isinstance(policy, Recording) else {name: policy.act}, ended)
         policies = PoliciesAndRecordings(scripts, objects)
         reconciler = Reconciler(world, timedelta(seconds=5))
         self.shelf = TaskShelf(self.objects)
-        self.leasing = Leasing(world, reconciler, self.shelf.load, "rehearsal", "rehearsal")
+        self.leasing = Leasing(
+            *(world, reconciler, self.shelf.load, journal, self.objects, self._branch, "rehearsal", "rehearsal")
+        )
         gateway = Gateway(world, reconciler, sandboxes)
         checkpoints = Checkpoints(sandboxes, reconciler, self.objects)
         self.sandboxing = Sandboxing(
@@ -115,13 +125,21 @@ class _Rehearsal:
             return PolicySpec(target=RECORDED, digest=await keep(self.objects, policy))
         return PolicySpec(target=name)
 
-    async def provision(self, spec: EpisodeSpec) -> SandboxRef | None:
+    async def _branch(self, origin: Origin) -> BranchPoint:
+        assert self._point is not None, f"{origin.episode_id} is not here: a fork is given its point"
+        return self._point
+
+    async def provision(self, spec: EpisodeSpec, lease: LeaseRef) -> SandboxRef | None:
         if spec.sandbox is None:
             return None
-        order = ProvisionOrder(spec=spec, first_run_id=spec.episode_id)
+        order = ProvisionOrder(
+            spec=spec, first_run_id=spec.episode_id, generation=lease.generation, point=lease.point
+        )
         return (await self.sandboxing.provision(order, spec.episode_id)).sandbox
 
-    async def play(self, spec: EpisodeSpec, lease: LeaseRef, sandbox: SandboxRef | None) -> Ending:
+    async def play(
+        self, spec: EpisodeSpec, lease: LeaseRef, sandbox: SandboxRef | None, slice_turns: int | None
+    ) -> Ending:
         """Slices until the end. Nobody answers questions here, and nobody sleeps."""
         request = SliceRequest(
             spec=spec,
@@ -129,6 +147,7 @@ class _Rehearsal:
             run_id=spec.episode_id,
             slice_no=0,
             seconds=self._wall_s,
+            max_turns=slice_turns,
             wall_left_s=self._wall_s,
             sandbox=sandbox,
         )
