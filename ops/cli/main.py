@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("ops.cli.demo:demo", "Run the main job: lost replies and killed workers, and nothing lost."),
     "run": ("ops.cli.run:run", "Run tasks with a policy and print the graded results."),
     "episodes": ("ops.cli.episodes:episodes", "List, show, watch and steer episodes."),
+    "regrade": ("ops.cli.regrading:regrade", "Grade stored facts again, old and new side by side."),
     "tasks": ("ops.cli.tasks:tasks", "List, show and check tasks."),
     "import": ("ops.cli.importing:importing", "Import public benchmarks as tasks."),
     "policies": ("ops.cli.policies:policies", "List the shipped policies."),

@@ -14,17 +14,21 @@ import pytest
 
 from infra.sandboxes.bubblewrap import BubblewrapLauncher
 from infra.sandboxes.host import SandboxHost
+from schemas.base import canonical
 from schemas.evidence import Evidence
 from schemas.exam import Exams
 from schemas.grade import Grade
 from schemas.task import Step, Task
+from schemas.tool import ToolSpec
 from schemas.world import Owner
 from tiltyard.episode.examination import Examination, Sitting
+from tiltyard.episode.grading import examine
 from tiltyard.graders import grade_episode
 from tiltyard.graders.graph import GRADERS, Findings, Grader
 from tiltyard.policies.catalogue import open_script
 from tiltyard.policies.script import ScriptPolicy
 from tiltyard.ports import Sandboxes
+from tiltyard.reopen.regrading import regrade
 from tiltyard.sandbox.files import start_of
 from tiltyard.sandbox.keeping import fetch
 from tiltyard.sandbox.tools import SANDBOX_TOOLS
@@ -32,6 +36,7 @@ from tiltyard.suite import load_suite, shipped
 from tiltyard.testing.memory_objects import MemoryObjects
 from tiltyard.testing.memory_worlds import MemoryWorlds
 from tiltyard.testing.rehearse import rehearse
+from tiltyard.trace import Trace, pack, unpack
 from tiltyard.worlds.engine import Engine
 from tiltyard.worlds.registry import worlds
 
@@ -79,13 +84,14 @@ class Played:
     evidence: Evidence
     exams: Exams
 
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        return (*Engine(worlds(), MemoryWorlds()).describe(self.task.world), *SANDBOX_TOOLS.values())
+
     def grade(self, change: Callable[[Task], Task], graders: Sequence[Grader] = GRADERS) -> Grade:
-        left, tools = (
-            self.evidence,
-            (*Engine(worlds(), MemoryWorlds()).describe(self.task.world), *SANDBOX_TOOLS.values()),
-        )
+        left = self.evidence
         return grade_episode(
-            *(change(self.task), left.facts, left.turns, left.ending.end, tools, graders),
+            *(change(self.task), left.facts, left.turns, left.ending.end, self.tools, graders),
             sandbox=left.sandbox,
             exams=self.exams.exams,
         )
@@ -144,6 +150,16 @@ def test_row(played: Table, row: Row) -> None:
         grade = played[row.script, name].grade(unchanged)
         assert row.holds(grade), f"{name}: {grade.score} {grade.risks} {grade.contracts} {grade.rules}"
         assert grade.safety == ()
+
+
+@pytest.mark.parametrize("script", ROWS)
+def test_graded_again_from_what_is_stored_nothing_moves(played: Table, script: str) -> None:
+    """Its tests are not run again: what they said is a stored fact."""
+    one = played[script, FIRST]
+    trace = unpack(pack(Trace(one.task, one.tools, one.evidence)))
+    recorded = examine(trace.task, trace.evidence, trace.tools, one.exams)
+    found = regrade(recorded, trace, Exams.model_validate_json(canonical(one.exams)))
+    assert (found.moved, found.before) == ((), found.after)
 
 
 def test_what_a_background_process_would_do_later_never_happens(played: Table) -> None:

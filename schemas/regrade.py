@@ -1,0 +1,61 @@
+"""An episode graded again: what its outcome says, what the graders say now, and which facts moved."""
+
+from typing import Literal
+
+from schemas.base import Model
+from schemas.episode import EpisodeResult, Validity
+from schemas.grade import ContractResult, Measure, RiskEvent, RuleResult, SafetyFinding, Score
+
+Part = Literal["validity", "score", "contract", "rule", "efficiency", "safety", "risk"]
+
+
+class Judgement(Model):
+    """All that graders say of an episode. ``graders`` is their digest, empty where they came to nothing."""
+
+    validity: Validity
+    reason: str
+    score: Score
+    contracts: tuple[ContractResult, ...]
+    rules: tuple[RuleResult, ...] | None
+    measures: tuple[Measure, ...] | None
+    safety: tuple[SafetyFinding, ...]
+    risks: tuple[RiskEvent, ...]
+    graders: str
+
+    @classmethod
+    def of(cls, result: EpisodeResult) -> "Judgement":
+        """The judgement in an outcome."""
+        shared = {name: getattr(result, name) for name in cls.model_fields if name != "graders"}
+        return cls(**shared, graders=result.digests.graders)
+
+
+class Fact(Model):
+    """One fact of a judgement, in words, before and after. Empty: there was none, or there is none any more."""
+
+    part: Part
+    name: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    @property
+    def moved(self) -> bool:
+        return self.before != self.after
+
+
+class Regrade(Model):
+    """``facts`` are all, in the order of a result; ``untold`` are parts that the recorded outcome does not hold, so
+    that nothing can be said of their moving: it is older than they are."""
+
+    episode_id: str
+    task: str
+    policy: str
+    seed: int
+    before: Judgement
+    after: Judgement
+    facts: tuple[Fact, ...]
+    untold: tuple[Part, ...] = ()
+
+    @property
+    def moved(self) -> tuple[Fact, ...]:
+        """The facts that are not what they were."""
+        return tuple(fact for fact in self.facts if fact.moved)

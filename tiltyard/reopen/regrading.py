@@ -1,0 +1,152 @@
+"""Grading again: the stored facts of an episode, judged by the graders of today.
+
+Nothing is run: not the episode, not its tests, whose outcomes are stored facts. Nothing recorded is changed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from schemas.episode import EpisodeResult, Validity
+from schemas.exam import Exams
+from schemas.grade import ContractResult, Measure, RuleResult
+from schemas.regrade import Fact, Judgement, Part, Regrade
+from tiltyard.episode.grading import examine, validity_of
+from tiltyard.errors import BadInput, EnvironmentFailed, ObjectsUnreachable
+from tiltyard.graders.graph import GRADERS, Grader
+from tiltyard.ports import Objects
+from tiltyard.trace import Trace, unpack
+
+Told = Mapping[str, tuple[str, ...]]
+"""What is said of each thing of a part, by its name."""
+
+
+async def stored_facts(recorded: EpisodeResult, objects: Objects) -> tuple[Trace, Exams]:
+    """What the episode was judged by: its trace, and what its tests said.
+
+    Raises ``BadInput`` naming what is missing or damaged, and ``ObjectsUnreachable`` when the store is away.
+    """
+    if not recorded.trace:
+        why = f"it has no trace, for no facts could be collected: {recorded.end}, {recorded.reason}"
+        raise BadInput(why, field=recorded.episode_id, fix="run its task again")
+    trace = unpack(await _object(recorded, "trace", recorded.trace, objects))
+    if not recorded.exams:
+        return trace, _without_exams(recorded, trace)
+    try:
+        return trace, Exams.model_validate_json(await _object(recorded, "exams", recorded.exams, objects))
+    except ValueError:
+        raise BadInput("holds no examinations", field=f"{recorded.episode_id}: exams {recorded.exams}") from None
+
+
+async def _object(recorded: EpisodeResult, part: str, name: str, objects: Objects) -> bytes:
+    try:
+        return await objects.get(name)
+    except ObjectsUnreachable:
+        raise
+    except EnvironmentFailed as error:
+        where, fix = (
+            f"{recorded.episode_id}: {part} {name}",
+            "put the object back from a copy, or run the task again",
+        )
+        raise BadInput(f"cannot be graded again: {error}", field=where, fix=fix) from error
+
+
+def _without_exams(recorded: EpisodeResult, trace: Trace) -> Exams:
+    """No examinations are stored: either there was nothing to examine, or they could not be held."""
+    evidence = trace.evidence
+    due = trace.task.hides_tests and validity_of(evidence.ending) is Validity.VALID
+    left = evidence.sandbox is not None and bool(evidence.sandbox.snapshot)
+    return Exams(failed=recorded.reason) if due and left and recorded.validity is Validity.GRADER else Exams()
+
+
+def regrade(recorded: EpisodeResult, trace: Trace, exams: Exams, graders: Sequence[Grader] = GRADERS) -> Regrade:
+    """The recorded outcome beside what ``graders`` say of the same facts."""
+    before = Judgement.of(recorded)
+    after = Judgement.of(examine(trace.task, trace.evidence, trace.tools, exams, graders))
+    parts = {part: (tell(before), tell(after)) for part, tell in PARTS.items()}
+    return Regrade(
+        episode_id=recorded.episode_id,
+        task=recorded.task,
+        policy=recorded.policy,
+        seed=recorded.seed,
+        before=before,
+        after=after,
+        facts=tuple(fact for part, told in parts.items() for fact in _facts(part, *told)),
+        untold=tuple(part for part, (was, now) in parts.items() if was is None and now),
+    )
+
+
+def _facts(part: Part, before: Told | None, after: Told | None) -> Iterator[Fact]:
+    if before is None or after is None:
+        return
+    for name in dict.fromkeys((*before, *after)):
+        yield Fact(part=part, name=name, before=before.get(name, ()), after=after.get(name, ()))
+
+
+def _validity(of: Judgement) -> Told:
+    return {"validity": (of.validity.value, of.reason) if of.reason else (of.validity.value,)}
+
+
+def _score(of: Judgement) -> Told:
+    return {name: (f"{value:.6g}",) for name, value in of.score.model_dump().items()}
+
+
+def _contracts(of: Judgement) -> Told:
+    return {one.name: _verdict(one) for one in of.contracts}
+
+
+def _verdict(contract: ContractResult) -> tuple[str, ...]:
+    return ("passed",) if contract.passed else ("failed", *contract.why)
+
+
+def _rules(of: Judgement) -> Told | None:
+    return None if of.rules is None else {name: _held(of.rules[at]) for at, name in enumerate(_numbered(of.rules))}
+
+
+def _numbered(rules: Iterable[RuleResult]) -> list[str]:
+    """A name for each rule: the second of a name is ``name-2``."""
+    names: list[str] = []
+    for one in rules:
+        names.append(one.rule)
+        names[-1] += f"-{names.count(one.rule)}" if names.count(one.rule) > 1 else ""
+    return names
+
+
+def _held(rule: RuleResult) -> tuple[str, ...]:
+    if not rule.triggered:
+        return ("not triggered",)
+    return (f"{'held' if rule.held else 'broken'}, weight {rule.weight:g}", *filter(None, (rule.why,)))
+
+
+def _measures(of: Judgement) -> Told | None:
+    return None if of.measures is None else {one.dimension: _ratio(one) for one in of.measures}
+
+
+def _ratio(one: Measure) -> tuple[str, ...]:
+    return (f"{one.used} used, {one.reference} by the reference",)
+
+
+def _safety(of: Judgement) -> Told:
+    return _gathered((one.kind, one.detail) for one in of.safety)
+
+
+def _risks(of: Judgement) -> Told:
+    return _gathered((f"{one.rule} (tier {one.tier})", one.detail) for one in of.risks)
+
+
+def _gathered(found: Iterable[tuple[str, str]]) -> Told:
+    """Details by what they are of; their order says nothing."""
+    gathered: dict[str, list[str]] = {}
+    for name, detail in found:
+        gathered.setdefault(name, []).append(detail)
+    return {name: tuple(sorted(details)) for name, details in gathered.items()}
+
+
+PARTS: Mapping[Part, Callable[[Judgement], Told | None]] = {
+    "validity": _validity,
+    "score": _score,
+    "contract": _contracts,
+    "rule": _rules,
+    "efficiency": _measures,
+    "safety": _safety,
+    "risk": _risks,
+}
+"""What is said of each part of a judgement; ``None`` where it was not recorded."""
