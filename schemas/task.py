@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from schemas.base import JsonObject, Model, digest_of
+from schemas.base import JsonObject, Model, canonical, digest_of
 from schemas.contract import AuthorisationContract, Contract, ProcessRule, TestsContract
 from schemas.fault import Fault
 from schemas.sandbox import Exposes, SandboxPlan
@@ -32,6 +32,27 @@ class Limits(Model):
     turn_s: RealS = Field(default=120, description="a policy's time for one decision")
     answer_s: RealS = Field(default=86_400, description="how long a question waits for an answer")
     observation_bytes: int = Field(default=65_536, ge=256, le=2**24)
+
+
+TOKEN_BYTES = 4
+"""UTF-8 bytes of canonical JSON that count as one token of a view: a measure that needs no model's tokenizer."""
+
+GOAL_SHARE = 6
+"""The instruction, which each summary repeats, may be this part of a view's limit."""
+
+
+class ViewLimit(Model):
+    """When history is summarised for the policy: its ``summary`` and ``transcript`` take ``tokens`` at most.
+
+    ``rule`` says how (docs/long-episodes.md). Its number is its version: a rule never changes, another is added.
+    """
+
+    tokens: int = Field(ge=2_000, le=10_000_000)
+    rule: Literal["recent-1"] = "recent-1"
+
+    @property
+    def bytes(self) -> int:
+        return self.tokens * TOKEN_BYTES
 
 
 class Settle(Model):
@@ -94,10 +115,15 @@ def _exposing(exposes: Exposes, tool: str) -> Iterator[str]:
     return (name for name, tools in exposes.items() if tool in tools)
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class Task(Model):
     """One task. ``instruction`` is final text; the policy never sees anything of a task but it and its tools.
 
     ``waiting`` says what ``wait`` means: an advance of the world's clock, or also a durable timer in real time.
+    ``view`` limits what of its history a policy is shown; without it that is all of it.
     ``sandbox`` is what its commands need; without it there are none. ``polling_tools`` may be called again with
     equal arguments without counting as a stall. ``answers`` are what a simulated person replies to the policy's
     questions, in order; without them a human must.
@@ -109,6 +135,7 @@ class Task(Model):
     template: TemplateRef = TemplateRef()
     tools: tuple[str, ...] = ()
     limits: Limits = Limits()
+    view: ViewLimit | None = Field(default=None, exclude_if=_is_none)  # tasks without it keep their digests
     faults: tuple[Fault, ...] = ()
     settle: Settle = Settle()
     waiting: Literal["simulated", "real"] = "simulated"
@@ -133,6 +160,10 @@ class Task(Model):
             raise ValueError(f"sandbox.exposes.{name}: {WAIT} is the agent's alone; take it out")
         if self.sandbox is None and self.hides_tests:
             raise ValueError("sandbox: a tests contract needs one; add sandbox.files")
+        goal = len(canonical(self.instruction))
+        if self.view is not None and goal * GOAL_SHARE > self.view.bytes:
+            least = -(-goal * GOAL_SHARE // TOKEN_BYTES)
+            raise ValueError(f"view.tokens: too few for this instruction, which each summary repeats; give {least}")
         if self.id.split("/")[0] != self.world:
             raise ValueError(f"id: must start with the world's name, {self.world}/")
         return self

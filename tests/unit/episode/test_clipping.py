@@ -7,7 +7,7 @@ import pytest
 from schemas.decision import Decision
 from schemas.observation import Observation
 from schemas.task import Task
-from tiltyard.episode.progress import MAX_CODE, clip
+from tiltyard.episode.clipping import MAX_CODE, clip
 from tiltyard.policies.script import call, give_up
 from tiltyard.suite import shipped
 from tiltyard.testing.memory_worlds import MemoryWorlds
