@@ -17,6 +17,9 @@ from tiltyard.sandbox.tools import is_command
 OVER_BUDGET = "budget_exhausted"
 """The code of a call that was not made, because no tool calls were left."""
 
+SANDBOX_LOST = "sandbox_lost"
+"""The code of a command that was under way in a sandbox that was lost: what it did is unknown."""
+
 STALL_CALLS, STALL_COMMANDS = 5, 30
 """Equal calls, one after the other, that make a stall: of a tool of the world, and of one of the sandbox. What they
 were answered does not count, so that equal decisions end equally whatever a command prints (I7)."""
