@@ -89,9 +89,9 @@ def run(
     if place:
         _check(home, chosen)
     found = resolve_policy(policy, str(Path.cwd()), catalogue.shipped, Settings.from_environment(home).search_path)
-    _check_script(found, chosen)
-    _check_sandbox(sandbox, chosen)
-    _check_network(sandbox, chosen)
+    check_script(found, chosen)
+    check_sandbox(sandbox, chosen)
+    check_network(sandbox, chosen)
     options = (
         *(("--tasks", str(place)) if place else ()),
         "--policy",
@@ -114,7 +114,7 @@ def _check(home: Path | None, chosen: "Sequence[Task]") -> None:
             raise problem
 
 
-def _check_script(policy: "PolicySpec", chosen: "Sequence[Task]") -> None:
+def check_script(policy: "PolicySpec", chosen: "Sequence[Task]") -> None:
     """A shipped script can play every task. Raises ``BadPolicy``: not every task has every reference."""
     from tiltyard.errors import BadPolicy
     from tiltyard.policies.catalogue import open_script
@@ -128,7 +128,7 @@ def _check_script(policy: "PolicySpec", chosen: "Sequence[Task]") -> None:
         raise BadPolicy(error.message, field="--policy", fix=error.fix) from None
 
 
-def _check_sandbox(sandbox: "DriverName", chosen: "Sequence[Task]") -> None:
+def check_sandbox(sandbox: "DriverName", chosen: "Sequence[Task]") -> None:
     """What isolates nothing is refused for a task with hidden tests (I9). Raises ``BadInput`` naming one."""
     from tiltyard.errors import BadInput
 
@@ -144,7 +144,7 @@ def _check_sandbox(sandbox: "DriverName", chosen: "Sequence[Task]") -> None:
         )
 
 
-def _check_network(sandbox: "DriverName", chosen: "Sequence[Task]") -> None:
+def check_network(sandbox: "DriverName", chosen: "Sequence[Task]") -> None:
     """A world is served in a network of the sandbox's own. Raises ``BadInput`` naming a task that does that."""
     from tiltyard.errors import BadInput
 
