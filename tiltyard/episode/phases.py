@@ -1,8 +1,21 @@
-"""What an episode's end takes its time for."""
+"""The phases of an episode, and what those of its end take."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+
+PHASES: Mapping[str, tuple[str, ...]] = {
+    "lease": (),
+    "provision": (),
+    "turns": ("lease", "provision"),
+    "settle": ("turns",),
+    "seal": ("settle",),
+    "drain": ("seal",),
+    "collect": ("drain",),
+    "grade": ("collect",),
+    "recycle": ("collect",),
+}
+"""Every phase, and what it waits for."""
 
 
 class PhaseClock:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from schemas.contract import ChangeKind, ExpectedChange, Outcome, StateContract
-from schemas.world import RowChange
+from schemas.world import LedgerRow, RowChange
 from tiltyard.graders.pairing import pair
 from tiltyard.graders.trial import Trial
 from tiltyard.graders.values import brief, differing, fits, member
@@ -65,7 +65,7 @@ def _slots(expected: Sequence[ExpectedChange], changes: int) -> Iterator[Expecte
         yield from [one] * min(one.count, changes + 1)
 
 
-def kind_of(change: RowChange) -> ChangeKind:
+def kind_of(change: RowChange | LedgerRow) -> ChangeKind:
     """Created, updated or deleted."""
     if change.before is None:
         return "created"
