@@ -1,7 +1,9 @@
 """Saved workflow histories replay against the current code: a running episode survives an upgrade."""
 
 import json
+from base64 import b64decode
 from pathlib import Path
+from typing import Any
 
 import pytest
 from temporalio.client import WorkflowHistory
@@ -9,11 +11,15 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 from temporalio.workflow import NondeterminismError
 
-from tests.replay.record import HISTORIES, KINDS
+from schemas.episode import End
+from tests.replay.record import HISTORIES, KINDS, saved_of
 from tests.workflow.broken_episodes import OtherEpisode
 from workers.assembly import WORKFLOWS, workflow_runner
 
 SAVED = sorted(HISTORIES.glob("*.json"))
+
+WAYS_TO_CLOSE = {"COMPLETED", "FAILED", "CANCELED", "TERMINATED", "TIMED_OUT", "CONTINUED_AS_NEW"}
+"""Of a workflow, as the server knows them."""
 
 
 def saved(path: Path) -> WorkflowHistory:
@@ -25,8 +31,33 @@ def replayer(*workflows: type) -> Replayer:
     return Replayer(workflows=workflows, data_converter=pydantic_data_converter, workflow_runner=workflow_runner())
 
 
-def test_every_kind_is_saved() -> None:
-    assert {path.stem for path in SAVED} == {kind.__name__ for kind in KINDS}
+def test_every_kind_is_saved_and_nothing_else() -> None:
+    known = {kind.__name__: saved_of(kind.__name__) for kind in KINDS}
+    assert [name for name, paths in known.items() if not paths] == []
+    assert sorted(path for paths in known.values() for path in paths) == SAVED
+
+
+def test_every_way_to_close_is_saved() -> None:
+    closed = {_last_event(path)["eventType"].removeprefix("EVENT_TYPE_WORKFLOW_EXECUTION_") for path in SAVED}
+    assert closed == WAYS_TO_CLOSE
+
+
+def test_every_end_of_an_episode_is_saved() -> None:
+    """The outcome of a terminated one is the janitor's doing: it is among the results of those that reclaim."""
+    results = [_result(_last_event(path)) for path in SAVED]
+    assert {one["end"] for one in results if "end" in one} >= {end.value for end in End}
+
+
+def _last_event(path: Path) -> dict[str, Any]:
+    event: dict[str, Any] = json.loads(path.read_text())["history"]["events"][-1]
+    return event
+
+
+def _result(event: dict[str, Any]) -> dict[str, Any]:
+    closing = event.get("workflowExecutionCompletedEventAttributes", {})
+    payloads = closing.get("result", {}).get("payloads", [])
+    found: dict[str, Any] = json.loads(b64decode(payloads[0]["data"])) if payloads else {}
+    return found
 
 
 @pytest.mark.parametrize("path", SAVED, ids=lambda path: path.stem)
@@ -45,3 +76,4 @@ def test_histories_hold_nothing_of_the_machine_that_recorded_them() -> None:
         text = path.read_text()
         assert str(Path.home()) not in text
         assert "site-packages" not in text
+        assert "/tmp/" not in text
