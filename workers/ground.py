@@ -18,7 +18,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
-from schemas.episode import EpisodeResult, EpisodeSpec, PolicySpec, workflow_id
+from schemas.episode import EpisodeResult, EpisodeSpec, Origin, PolicySpec, workflow_id
 from schemas.message import Answer, Stop
 from schemas.sandbox import DriverName
 from schemas.slice import Summary
@@ -28,6 +28,8 @@ from schemas.task import Task
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.errors import BadInput, EnvironmentFailed
 from tiltyard.ports import Objects, Records
+from tiltyard.reopen.branching import require_turn
+from tiltyard.trace import Trace, unpack
 from workers.settings import Settings
 from workflows.episode import EpisodeWorkflow
 
@@ -96,6 +98,61 @@ class Ground:
             limits=task.limits,
             sandbox=sandbox if task.needs_sandbox else None,
         )
+
+    async def task_of(self, episode_id: str) -> Task:
+        """The task that an episode was planned with, whatever has become of its file. Raises ``BadInput``."""
+        return await self._tasks.load((await self._spec(episode_id)).task_digest)
+
+    async def plan_fork(
+        self,
+        parent: str,
+        turn: int,
+        *,
+        task: Task | None = None,
+        policy: PolicySpec | None = None,
+        seed: int | None = None,
+        sandbox: DriverName | None = None,
+    ) -> EpisodeSpec:
+        """A trial that goes on from ``parent`` before its turn ``turn``; what is not given is as it was there.
+
+        Nothing runs yet. Raises ``BadInput`` for an episode or a turn that it cannot begin with.
+        """
+        spec = await self._spec(parent)
+        await self._require_turn(spec, turn)
+        changes = {
+            "episode_id": new_episode_id(),
+            "origin": Origin(kind="fork", episode_id=parent, turn=turn),
+            **({} if task is None else {"task_digest": await self._tasks.store(task), "limits": task.limits}),
+            **({} if policy is None else {"policy": policy}),
+            **({} if seed is None else {"seed": seed}),
+            **({} if sandbox is None or spec.sandbox is None else {"sandbox": sandbox}),
+        }
+        return spec.model_copy(update=changes)
+
+    def another(self, spec: EpisodeSpec, seed: int) -> EpisodeSpec:
+        """The same trial with another seed."""
+        return spec.model_copy(update={"episode_id": new_episode_id(), "seed": seed})
+
+    async def _require_turn(self, spec: EpisodeSpec, turn: int) -> None:
+        """Whether an episode that goes on has come so far is all that can be told of it from here."""
+        result = await self.records.result(spec.episode_id)
+        if result is not None:
+            require_turn((await self.trace_of(result)).evidence.turns, turn)
+        elif turn > (reached := (await self.status(spec.episode_id)).turns):
+            fix = f"choose one up to {reached}, or wait until it has come so far"
+            raise BadInput(f"the episode has had {reached} turns so far", field="--turn", fix=fix)
+
+    async def trace_of(self, result: EpisodeResult) -> Trace:
+        """All facts of an episode. Raises ``BadInput`` where none were collected."""
+        if not result.trace:
+            raise BadInput("nothing of it was kept: it has no trace", field=result.episode_id)
+        return await asyncio.to_thread(unpack, await self.objects.get(result.trace))
+
+    async def _spec(self, episode_id: str) -> EpisodeSpec:
+        spec = await self.records.spec(episode_id)
+        if spec is None:
+            raise no_such_episode(episode_id)
+        return spec
 
     async def submit(self, specs: Sequence[EpisodeSpec]) -> None:
         """Record each trial, then start it. Again for the same trials: nothing happens."""
@@ -205,8 +262,7 @@ class Ground:
             )
 
     async def _handle(self, episode_id: str) -> WorkflowHandle[EpisodeWorkflow, Summary]:
-        if await self.records.spec(episode_id) is None:
-            raise no_such_episode(episode_id)
+        await self._spec(episode_id)
         return self.client.get_workflow_handle_for(EpisodeWorkflow.run, workflow_id(episode_id))
 
 

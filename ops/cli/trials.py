@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ops.cli.batch import Batch
 from ops.cli.called import command_line
-from ops.cli.leaving import play_until_left
+from ops.cli.leaving import Again, play_until_left
 from ops.cli.output import Output
 from ops.cli.progress import progress
 from ops.cli.results import show_results
@@ -57,15 +57,26 @@ async def play(home: Path | None, order: Order, out: Output) -> tuple[EpisodeRes
             for task, seed in itertools.product(order.tasks, order.seeds)
         ]
         if order.detach:
-            await opened.submit(specs)
-            _say_started(specs, out)
+            await begin(opened, specs, out)
             return ()
-        tell = partial(show_results, out, tasks=order.tasks)
-        with progress(out, len(specs)) as shown:
-            batch = Batch(opened, out, shown)
-            results = await play_until_left(batch, specs, order.jobs, tell, order.again)
-        tell(results)
-        return results
+        return await play_planned(opened, specs, order.tasks, order.jobs, order.again, out)
+
+
+async def begin(opened: Ground, specs: Sequence[EpisodeSpec], out: Output) -> None:
+    """Start planned trials, and say which."""
+    await opened.submit(specs)
+    _say_started(specs, out)
+
+
+async def play_planned(
+    opened: Ground, specs: Sequence[EpisodeSpec], tasks: Sequence[Task], jobs: int, again: Again, out: Output
+) -> tuple[EpisodeResult, ...]:
+    """Play planned trials of these tasks and print what came of them."""
+    tell = partial(show_results, out, tasks=tasks)
+    with progress(out, len(specs)) as shown:
+        results = await play_until_left(Batch(opened, out, shown), specs, jobs, tell, again)
+    tell(results)
+    return results
 
 
 def _say_started(specs: Sequence[EpisodeSpec], out: Output) -> None:

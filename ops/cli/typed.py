@@ -50,3 +50,8 @@ def only_one(_: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     if len(values) > 1:
         raise click.BadParameter(f"given {len(values)} times; give one, and run again for another", param=param)
     return values[0]
+
+
+def at_most_one(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """The same, for an option that may be left out."""
+    return only_one(ctx, param, values) if values else None
