@@ -44,21 +44,23 @@ def trace_digest(
     return digest_of(
         {
             "task": task.id,
-            "turns": [_turn(task, turn) for turn in turns],
-            "changes": [_change(row) for row in sorted(facts.ledger, key=_position) if not row.system],
-            "receipts": sorted((_receipt(receipt) for receipt in facts.receipts), key=canonical),
-            "jobs": sorted((_job(job) for job in facts.jobs), key=canonical),
+            "turns": [covered_turn(task, turn) for turn in turns],
+            "changes": [covered_change(row) for row in changes_in_order(facts)],
+            "receipts": sorted((covered_receipt(receipt) for receipt in facts.receipts), key=canonical),
+            "jobs": sorted((covered_job(job) for job in facts.jobs), key=canonical),
             "end": end,
-            **({} if sandbox is None else {"files": _files(task, sandbox)}),
+            **({} if sandbox is None else {"files": covered_files(task, sandbox)}),
         }
     )
 
 
-def _position(row: LedgerRow) -> int:
-    return row.position
+def changes_in_order(facts: Facts) -> list[LedgerRow]:
+    """The world's changes that the digest covers: of entities, not of the engine's own rows."""
+    return [row for row in sorted(facts.ledger, key=lambda row: row.position) if not row.system]
 
 
-def _turn(task: Task, turn: TurnRecord) -> JsonObject:
+def covered_turn(task: Task, turn: TurnRecord) -> JsonObject:
+    """As much of a turn as the digest covers, with what its commands showed after the task's normalisers."""
     dumped = turn.model_dump(mode="json", exclude={"turn", "checkpoint"})
     if task.sandbox is not None and turn.observations:
         dumped["observations"] = [
@@ -68,7 +70,7 @@ def _turn(task: Task, turn: TurnRecord) -> JsonObject:
     return dumped
 
 
-def _files(task: Task, sandbox: SandboxEvidence) -> list[JsonObject]:
+def covered_files(task: Task, sandbox: SandboxEvidence) -> list[JsonObject]:
     """How the files that the task is graded by have changed."""
     sources = [
         glob for contract in task.contracts if isinstance(contract, TestsContract) for glob in contract.sources
@@ -77,7 +79,9 @@ def _files(task: Task, sandbox: SandboxEvidence) -> list[JsonObject]:
     return [change.model_dump(mode="json") for change in graded]
 
 
-def _change(row: LedgerRow) -> JsonObject:
+def covered_change(row: LedgerRow) -> JsonObject:
+    """As much of a change of the world as the digest covers. ``caused_by`` is the place of the agent's call, or
+    what else brought it about."""
     place = agents_place(row.cause) if row.cause_kind == "delivery" else None
     return {
         **row.model_dump(mode="json", exclude={"position", "cause"}),
@@ -85,11 +89,13 @@ def _change(row: LedgerRow) -> JsonObject:
     }
 
 
-def _receipt(receipt: Receipt) -> JsonObject:
+def covered_receipt(receipt: Receipt) -> JsonObject:
+    """As much of a receipt as the digest covers."""
     return receipt.model_dump(mode="json", exclude={"delivery_id"})
 
 
-def _job(job: Job) -> JsonObject:
+def covered_job(job: Job) -> JsonObject:
+    """As much of a deferred job as the digest covers."""
     return job.model_dump(mode="json", exclude={"job_id", "created_by"})
 
 
