@@ -36,9 +36,7 @@ class Limit(click.ParamType[tuple[str, int]]):
 
 @click.command()
 @click.argument("episode_id", metavar="EPISODE")
-@click.option(
-    "--turn", required=True, type=Whole(0), help="The first turn that is decided anew; those before stay."
-)
+@click.option("--turn", required=True, type=Whole(0), help="The first turn to decide anew; those before it stay.")
 @click.option(
     "--policy",
     multiple=True,

@@ -117,6 +117,15 @@ def drained(result: EpisodeResult) -> str:
     return ", ".join(f"{number} {what}" for number, what in found if number) or "empty"
 
 
+def of_origin(result: EpisodeResult) -> list[str]:
+    """What it was made from, and what it could not take over from there."""
+    origin = result.origin
+    if origin is None:
+        return []
+    at = f" before turn {origin.turn}" if origin.kind == "fork" else ""
+    return [f"origin  {origin.kind} of {origin.episode_id}{at}", *(f"missing {one}" for one in result.not_restored)]
+
+
 def show_result(out: Output, result: EpisodeResult, its: Standing = Standing.COUNTED, *, sandbox: str = "") -> None:
     """Everything that a person asks first about one episode; ``its`` standing, and what is known of the
     ``sandbox`` beside its driver, where that is known."""
@@ -125,6 +134,7 @@ def show_result(out: Output, result: EpisodeResult, its: Standing = Standing.COU
     lines = [
         f"episode {result.episode_id}",
         f"task    {result.task}, policy {result.policy}, seed {result.seed}",
+        *of_origin(result),
         f"end     {end_of(result, its)}, {result.validity}{why}",
         f"score   {score.total:.3f}  (completion {score.completion:.2f}, process {score.process:.2f}, "
         f"efficiency {score.efficiency:.2f})",

@@ -16,7 +16,7 @@ from ops.cli.session import ground
 from schemas.episode import EpisodeResult, EpisodeSpec, PolicySpec
 from schemas.sandbox import DriverName
 from schemas.task import Task
-from workers.ground import DEFAULT_DRIVER
+from workers.ground import DEFAULT_DRIVER, Ground
 
 
 @dataclass(frozen=True)
