@@ -60,9 +60,10 @@ class _Loader(yaml.SafeLoader):
     def number(self, node: yaml.ScalarNode) -> int | float:
         try:
             value = float(node.value) if re.search("[.eE]", node.value) else int(node.value)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
+            finite = math.isfinite(value)
+        except (ValueError, OverflowError):
+            finite = False
+        if not finite:
             fix = "write a smaller one, or put it in quotes"
             raise yaml.MarkedYAMLError(problem="the number is out of range", problem_mark=node.start_mark, note=fix)
         return value
@@ -75,7 +76,7 @@ class _Loader(yaml.SafeLoader):
         )
 
 
-_TAG = "tag:yaml.org,2002:"
+TAG = "tag:yaml.org,2002:"
 _SCALARS = (
     ("null", r"(?:null|~|)$", "n~\0"),
     ("bool", r"(?:true|false)$", "tf"),
@@ -83,14 +84,16 @@ _SCALARS = (
 )
 for _name, _pattern, _first in _SCALARS:
     _firsts = ["" if one == "\0" else one for one in _first]
-    _Loader.add_implicit_resolver(_TAG + _name, re.compile(_pattern), _firsts)
-_Loader.add_constructor(_TAG + "null", lambda loader, node: None)
-_Loader.add_constructor(_TAG + "bool", lambda loader, node: node.value == "true")
-_Loader.add_constructor(_TAG + "number", _Loader.number)
-_Loader.add_constructor(_TAG + "str", lambda loader, node: node.value)
-_Loader.add_constructor(_TAG + "seq", _Loader.sequence)
-_Loader.add_constructor(_TAG + "map", _Loader.mapping)
+    _Loader.add_implicit_resolver(TAG + _name, re.compile(_pattern), _firsts)
+_Loader.add_constructor(TAG + "null", lambda loader, node: None)
+_Loader.add_constructor(TAG + "bool", lambda loader, node: node.value == "true")
+_Loader.add_constructor(TAG + "number", _Loader.number)
+_Loader.add_constructor(TAG + "str", lambda loader, node: node.value)
+_Loader.add_constructor(TAG + "seq", _Loader.sequence)
+_Loader.add_constructor(TAG + "map", _Loader.mapping)
 _Loader.add_constructor(None, _Loader.refused)
+RESOLVERS = _Loader.yaml_implicit_resolvers
+"""What a plain scalar may be beside a text; for whoever writes what is read here."""
 
 
 def read_yaml(path: Path, name: str) -> JsonObject:
