@@ -59,14 +59,16 @@ class Collecting:
             lease = namespace.lease
             if namespace.lease_generation != generation or namespace.state not in HELD or lease is None:
                 raise _not_kept(namespace, generation)
-            kind = self._desk.kind(lease.world)
-            return Past(
-                episode_id=lease.episode_id,
-                generation=generation,
-                template_digest=lease.template_digest,
-                deliveries=tuple(_record(one, kind) for one in tx.deliveries(namespace.partition)),
-                ledger=tuple(effect.as_ledger_row() for effect in tx.ledger(namespace.partition)),
-            )
+            deliveries, ledger = tx.deliveries(namespace.partition), tx.ledger(namespace.partition)
+        # Outside the transaction: the episode goes on meanwhile.
+        kind = self._desk.kind(lease.world)
+        return Past(
+            episode_id=lease.episode_id,
+            generation=generation,
+            template_digest=lease.template_digest,
+            deliveries=tuple(_record(one, kind) for one in deliveries),
+            ledger=tuple(effect.as_ledger_row() for effect in ledger),
+        )
 
 
 def net_changes(ledger: Iterable[Effect]) -> tuple[RowChange, ...]:

@@ -10,7 +10,7 @@ from tiltyard.errors import BadInput, NotPristine
 from tiltyard.worlds import taking_over
 from tiltyard.worlds.desk import Desk
 from tiltyard.worlds.kit import WorldKind
-from tiltyard.worlds.store import Contents, Namespace, NamespaceState, WorldStore
+from tiltyard.worlds.store import Contents, Namespace, NamespaceState, WorldStore, WorldTx
 from tiltyard.worlds.template_reader import TemplateReader
 
 HELD = (NamespaceState.LEASED, NamespaceState.SEALED, NamespaceState.DRAINED)
@@ -51,7 +51,7 @@ class Leasing:
         reader = self._desk.templates.reader(kind, request.template)
         tools = allowed_tools(kind, request)
         if past is not None:
-            taking_over.require_whole(past, request, reader.digest)
+            taking_over.require_whole(past, request, reader)
         asked = Asked(request, past, "" if past is None else digest_of(past), kind, reader, tools)
         lease = None
         while lease is None:
@@ -71,6 +71,10 @@ class Leasing:
         """The check that what was found of a namespace is what is found of a new one (I4)."""
         return found == state_digest(Contents(), reader.digest)
 
+    def take_over(self, tx: WorldTx, leased: Namespace, past: Past) -> None:
+        """The one way in which a namespace begins with anything (I1)."""
+        taking_over.take_over(tx, leased, past)
+
     def _try(self, asked: Asked) -> Lease | None:
         """A lease, or ``None`` when the namespace that was tried had to be quarantined."""
         request, reader = asked.request, asked.reader
@@ -89,7 +93,7 @@ class Leasing:
                 # Read again: a store that loses the new generation would let the last episode write.
                 if tx.namespace(namespace.name) == leased and leased.fence > namespace.fence:
                     if asked.past is not None:
-                        taking_over.take_over(tx, leased, asked.past)
+                        self.take_over(tx, leased, asked.past)
                     return leased.lease
             tx.put_namespace(quarantined(namespace, "not pristine when it was to be leased"))
         if namespace.fence == 0:
@@ -117,8 +121,6 @@ class Leasing:
             owner=owner_key(request.owner),
             request=request,
             lease=lease,
-            position=len(asked.past.ledger) if asked.past else 0,
-            deliveries=len(asked.past.deliveries) if asked.past else 0,
         )
 
 

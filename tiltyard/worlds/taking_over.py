@@ -5,7 +5,7 @@ jobs, receipts and counters go on where they were; and each delivery is there, s
 answered from its record (I1).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from schemas.base import JsonObject, JsonValue, canonical
@@ -13,63 +13,80 @@ from schemas.branch import Past
 from schemas.world import DeliveryRecord, LeaseRequest, LedgerRow
 from tiltyard.errors import BadInput
 from tiltyard.worlds.arguments import wire_form
-from tiltyard.worlds.rows import ENDED_JOBS, JOBS, RECEIPTS, Cause, Effect, RowKey
+from tiltyard.worlds.rows import ENDED_JOBS, JOBS, RECEIPTS, Cause, Effect, RowKey, decoded
 from tiltyard.worlds.store import Delivery, Namespace, Overlay, WorldTx
+from tiltyard.worlds.template_reader import TemplateReader
 
 NAMING = {RECEIPTS: "delivery_id", JOBS: "created_by", ENDED_JOBS: "created_by"}
 """Fields of the engine's own rows that hold a delivery id. What the world's tools write holds none."""
 
 
-def require_whole(past: Past, request: LeaseRequest, template_digest: str) -> None:
-    """Raises ``BadInput`` for a past that the lease cannot begin with."""
-    if past.template_digest != template_digest:
+def require_whole(past: Past, request: LeaseRequest, base: TemplateReader) -> None:
+    """Raises ``BadInput`` for a past that a lease over this template cannot begin with."""
+    if past.template_digest != base.digest:
         raise BadInput(
             f"the past is one over another template than {request.template.name} of {request.world} as it is now",
             field="template",
             fix="take the task, and the version of the world, that the past is of",
         )
-    problem = _problem_of_deliveries(past) or _problem_of_ledger(past, request.world)
-    if problem:
+    problems = (_deliveries_flaw(past), _ledger_flaw(past, request.world), _order_flaw(past.ledger, base))
+    if problem := next(filter(None, problems), ""):
         raise BadInput(problem, field="past", fix="take all that had happened when no call was under way")
 
 
-def _problem_of_deliveries(past: Past) -> str:
+def _deliveries_flaw(past: Past) -> str:
     ids = [one.delivery_id for one in past.deliveries]
     if foreign := next((one for one in ids if not one.startswith(_prefix(past))), None):
         return f"the delivery {foreign} is none of {_prefix(past)}"
     if len(set(ids)) < len(ids):
         return "two of its deliveries have the same id"
-    if unanswered := next((one for one in past.deliveries if one.reply is None), None):
-        return f"the delivery {unanswered.delivery_id} was still under way"
-    return ""
+    unanswered = next((one.delivery_id for one in past.deliveries if one.reply is None), "")
+    return f"the delivery {unanswered} was still under way" if unanswered else ""
 
 
-def _problem_of_ledger(past: Past, world: str) -> str:
+def _ledger_flaw(past: Past, world: str) -> str:
     ids = {one.delivery_id for one in past.deliveries}
-    if [row.position for row in past.ledger] != list(range(1, len(past.ledger) + 1)):
-        return "its ledger has gaps"
     if max((one.reply.last for one in past.deliveries if one.reply), default=0) > len(past.ledger):
         return "its ledger ends before its last delivery"
-    if row := next((row for row in past.ledger if row.cause_kind == "delivery" and row.cause not in ids), None):
-        return f"the delivery {row.cause} of its ledger is missing"
-    if row := next((row for row in past.ledger if row.world != world), None):
-        return f"its ledger is of the world {row.world}"
+    for row in past.ledger:
+        if row.world != world:
+            return f"its ledger is of the world {row.world}"
+        if row.cause_kind == "delivery" and row.cause not in ids:
+            return f"the delivery {row.cause} of its ledger is missing"
     return ""
 
 
-def take_over(tx: WorldTx, namespace: Namespace, past: Past) -> None:
-    """Write the past into a namespace that has just been leased and is empty."""
-    assert namespace.lease is not None, "a past is taken over by a lease"
-    renaming = _Renaming(_prefix(past), f"{namespace.lease.episode_id}/{namespace.lease_generation}/")
-    effects = [renaming.effect(row) for row in past.ledger]
-    tx.put_rows(namespace.partition, {effect.row: Overlay(effect.after) for effect in effects})
-    tx.append(namespace.partition, effects)
-    deliveries = [renaming.delivery(number, one) for number, one in enumerate(past.deliveries, 1)]
-    tx.put_deliveries(namespace.partition, deliveries)
+def _order_flaw(ledger: Iterable[LedgerRow], base: TemplateReader) -> str:
+    """Each image continues the last one of its row, and the first one the template."""
+    images: dict[RowKey, JsonValue] = {}
+    for expected, row in enumerate(ledger, 1):
+        key = _key(row)
+        before = images[key] if key in images else decoded(base.image(row.collection, row.key))
+        if (row.position, row.before) != (expected, before):
+            return f"row {row.position} of its ledger does not go on from the rows before it"
+        images[key] = row.after
+    return ""
+
+
+def take_over(tx: WorldTx, leased: Namespace, past: Past) -> None:
+    """Write a past that is whole into a namespace that has just been leased and is empty."""
+    assert leased.lease is not None, "a past is taken over by a lease"
+    renaming = _Renaming(_prefix(past), f"{leased.lease.episode_id}/{leased.lease_generation}/")
+    effects = list(renaming.effects(past.ledger))
+    tx.put_rows(leased.partition, {effect.row: Overlay(effect.after) for effect in effects})
+    tx.append(leased.partition, effects)
+    deliveries = [renaming.delivery(ordinal, one) for ordinal, one in enumerate(past.deliveries, 1)]
+    tx.put_deliveries(leased.partition, deliveries)
+    counts = {"position": len(effects), "deliveries": len(deliveries)}
+    tx.put_namespace(leased.model_copy(update=counts))
 
 
 def _prefix(past: Past) -> str:
     return f"{past.episode_id}/{past.generation}/"
+
+
+def _key(row: LedgerRow) -> RowKey:
+    return RowKey(row.world, row.collection, row.key)
 
 
 @dataclass(frozen=True)
@@ -91,16 +108,15 @@ class _Renaming:
             reply=record.reply.model_copy(update={"delivery_id": own_id}),
         )
 
-    def effect(self, row: LedgerRow) -> Effect:
-        cause = self._id(row.cause) if row.cause_kind == "delivery" else row.cause
-        return Effect(
-            position=row.position,
-            cause=Cause(row.cause_kind, cause, row.tool, row.operation_id),
-            row=RowKey(row.world, row.collection, row.key),
-            before=self._image(row.collection, row.before),
-            after=self._image(row.collection, row.after),
-            at_s=row.at_s,
-        )
+    def effects(self, ledger: Iterable[LedgerRow]) -> Iterator[Effect]:
+        images: dict[RowKey, bytes | None] = {}
+        for row in ledger:
+            key = _key(row)
+            before = images[key] if key in images else self._image(row.collection, row.before)
+            images[key] = self._image(row.collection, row.after)
+            cause = self._id(row.cause) if row.cause_kind == "delivery" else row.cause
+            caused_by = Cause(row.cause_kind, cause, row.tool, row.operation_id)
+            yield Effect(row.position, caused_by, key, before, images[key], row.at_s)
 
     def _image(self, collection: str, body: JsonValue) -> bytes | None:
         if body is None:
