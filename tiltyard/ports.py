@@ -174,8 +174,9 @@ class Sandboxes(Protocol):
 class Journal(Protocol):
     """Turns of episodes, keyed by (episode, generation). Writes need the token and are insert-if-absent."""
 
-    async def take(self, episode_id: str, generation: int, writer: Writer) -> None:
-        """Take the writer token. Raises ``Replaced`` or ``JournalClosed``."""
+    async def take(self, episode_id: str, generation: int, writer: Writer) -> Writer | None:
+        """Take the writer token, and say from whom: at that moment nobody else can have written since. ``None``:
+        nobody had taken it yet. Raises ``Replaced`` or ``JournalClosed``."""
         ...
 
     async def read(self, episode_id: str, generation: int) -> tuple[TurnRecord, ...]:

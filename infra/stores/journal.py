@@ -60,8 +60,8 @@ class SqlJournal:
         self._database = database
         self._objects = RecentObjects(objects)  # every slice reads the whole journal again
 
-    async def take(self, episode_id: str, generation: int, writer: Writer) -> None:
-        await in_thread(self._take, (episode_id, generation), writer)
+    async def take(self, episode_id: str, generation: int, writer: Writer) -> Writer | None:
+        return await in_thread(self._take, (episode_id, generation), writer)
 
     async def read(self, episode_id: str, generation: int) -> tuple[TurnRecord, ...]:
         rows = await in_thread(self._rows, (episode_id, generation))
@@ -109,19 +109,20 @@ class SqlJournal:
         decided = {"turn": turn.turn, "decision": canonical(turn.decision), "checkpoint": turn.checkpoint or None}
         return {**decided, **answer}
 
-    def _take(self, key: Key, writer: Writer) -> None:
-        self._turn_token(key, lambda token: token.taken_by(writer))
+    def _take(self, key: Key, writer: Writer) -> Writer | None:
+        return self._turn_token(key, lambda token: token.taken_by(writer)).holder
 
     def _close(self, key: Key) -> None:
         self._turn_token(key, Token.sealed)
 
-    def _turn_token(self, key: Key, turned: Callable[[Token], Token]) -> None:
-        """Give the journal another token; the journal is made if need be."""
+    def _turn_token(self, key: Key, turned: Callable[[Token], Token]) -> Token:
+        """Give the journal another token, and tell the one that it had; the journal is made if need be."""
         with self._database.transaction() as connection:
             held = _token(connection, key)
             statement = INSERT_JOURNAL if held is None else UPDATE_TOKEN
             values = {**_named(key, "" if held is None else HELD), "token": canonical(turned(held or Token()))}
             connection.execute(statement, values)
+        return held or Token()
 
     def _begin(self, key: Key, rows: Sequence[Row]) -> None:
         with self._database.transaction() as connection:

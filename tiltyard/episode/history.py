@@ -29,6 +29,10 @@ class History(Protocol):
         """A turn has ended, and ``left`` is what is left of the budgets."""
         ...
 
+    def size(self) -> int:
+        """Bytes of what is shown, as JSON."""
+        ...
+
 
 class Whole:
     """All turns."""
@@ -36,9 +40,15 @@ class Whole:
     def __init__(self) -> None:
         self.turns: list[Turn] = []
         self.summary: HistorySummary | None = None
+        self._bytes = self._measured = 0
 
     def add(self, turn: Turn, left: Budgets) -> None:
         self.turns.append(turn)
+
+    def size(self) -> int:
+        self._bytes += sum(len(canonical(turn)) + 1 for turn in self.turns[self._measured :])
+        self._measured = len(self.turns)
+        return self._bytes
 
 
 class Recent:
@@ -59,6 +69,9 @@ class Recent:
         self._bytes += self._sizes[-1]
         if self._bytes > self._limit and len(self.turns) > 1:
             self._summarise(left)
+
+    def size(self) -> int:
+        return self._bytes
 
     def _summarise(self, left: Budgets) -> None:
         kept = sum(self._sizes)

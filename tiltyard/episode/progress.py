@@ -92,6 +92,10 @@ class Progress:
             notice=notice,
         )
 
+    def shown_bytes(self) -> int:
+        """Bytes of the turns that a view shows, and of their summary, as JSON."""
+        return self._history.size()
+
     def left(self) -> Budgets:
         """Budgets that are left, never below zero."""
         limits = self._task.limits

@@ -14,9 +14,9 @@ from schemas.span import LONGEST_S
 from schemas.task import WAIT, Task
 from schemas.tool import ToolSpec
 from tiltyard.episode.gateway import Place
+from tiltyard.episode.known import Known, known_of
 from tiltyard.episode.progress import Progress
 from tiltyard.episode.rebuilding import NOT_BEHIND, Behind, behind_of
-from tiltyard.episode.sandboxing import checkpoint_of, has_unsaved
 from tiltyard.errors import SandboxLost, SandboxOutOfMemory
 from tiltyard.sandbox.tools import is_command
 
@@ -82,20 +82,35 @@ class SliceState:
 
 
 def begun(request: SliceRequest, writer: Writer, task: Task, turns: Sequence[TurnRecord]) -> SliceState:
-    """A slice over what the journal holds; only its newest turn can be open."""
-    opened = turns[-1] if turns and turns[-1].observations is None else None
+    """A slice over what the journal holds."""
+    now = going_on(request, writer, task, known_of(task, turns))
+    if request.sandbox is not None:
+        now.behind = behind_of(task, turns, request.spec.kept_turns)
+    return now
+
+
+def going_on(request: SliceRequest, writer: Writer, task: Task, known: Known) -> SliceState:
+    """A slice over what is known of the journal."""
     return SliceState(
         request=request,
         writer=writer,
         task=task,
-        progress=Progress(task, turns[:-1] if opened else turns),
-        open=opened,
+        progress=known.progress,
+        open=known.open,
         began=time.monotonic(),
         noticed=request.noticed,
-        unsaved=has_unsaved(task, turns),
-        checkpoint=checkpoint_of(turns),
-        behind=behind_of(task, turns, request.spec.kept_turns) if request.sandbox is not None else NOT_BEHIND,
+        unsaved=known.unsaved,
+        checkpoint=known.checkpoint,
     )
+
+
+def left_known(now: SliceState) -> Known | None:
+    """What the slice leaves to the next one. ``None`` where that must look into the journal itself: for what the
+    sandbox of a fork still lacks of its parent's."""
+    spec, sandbox = now.request.spec, now.request.sandbox
+    if spec.kept_turns and spec.sandbox is not None and (sandbox is None or now.behind.turns):
+        return None
+    return Known(now.progress, now.open, now.unsaved, now.checkpoint)
 
 
 def ending_of(now: SliceState) -> Ending | None:

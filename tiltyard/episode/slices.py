@@ -19,6 +19,7 @@ from schemas.tool import ToolSpec
 from tiltyard.episode.decisions import recordable
 from tiltyard.episode.delivery import delivery_id
 from tiltyard.episode.gateway import Clocks, Gateway, after_command
+from tiltyard.episode.known import KnownJournals
 from tiltyard.episode.progress import OVER_BUDGET, SANDBOX_LOST, clip
 from tiltyard.episode.rebuilding import rebuild
 from tiltyard.episode.sandboxing import Checkpoints
@@ -28,7 +29,9 @@ from tiltyard.episode.slice_state import (
     begun,
     ended,
     ending_of,
+    going_on,
     is_over,
+    left_known,
     lost,
     notice,
     real_wait_s,
@@ -72,15 +75,13 @@ class SliceRunner:
         self._policies = policies
         self._load_task = load_task
         self._committed = committed
+        self._known = KnownJournals()
 
     async def run(self, request: SliceRequest, attempt_id: str) -> SliceReport:
         """One slice. Raises ``Replaced``, ``Fenced``, ``BadPolicy``; a failing policy or world is an ending."""
         spec = request.spec
         writer = Writer(run_id=request.run_id, slice_no=request.slice_no, attempt_id=attempt_id)
-        await self._journal.take(spec.episode_id, request.lease.generation, writer)
-        task = await self._load_task(spec.task_digest)
-        turns = await self._journal.read(spec.episode_id, request.lease.generation)
-        now = begun(request, writer, task, turns)
+        now = await self._begun(request, writer)
         try:
             if request.sandbox_lost:
                 raise SandboxLost("its host is lost")
@@ -94,7 +95,19 @@ class SliceRunner:
             report = ended(now, Ending.of(End.ENVIRONMENT_ERROR, str(error)))
         if report.reason == "end":
             await self._policies.close(spec.episode_id)
+        elif (known := left_known(now)) is not None:
+            self._known.keep(now.key, writer, known)
         return report
+
+    async def _begun(self, request: SliceRequest, writer: Writer) -> SliceState:
+        """The slice over all turns so far: those that the last one here has left, or the journal's."""
+        key = request.spec.episode_id, request.lease.generation
+        before = await self._journal.take(*key, writer)
+        known = self._known.taken(key, before)
+        task = await self._load_task(request.spec.task_digest)
+        if known is not None:
+            return going_on(request, writer, task, known)
+        return begun(request, writer, task, await self._journal.read(*key))
 
     async def _turns(self, now: SliceState) -> SliceReport:
         """Turns until the workflow is needed. A failing policy ends them, and is judged by what it has done."""
@@ -138,6 +151,7 @@ class SliceRunner:
                 return ended(now, Ending.of(End.BUDGET_EXHAUSTED, "wall time"))
             await self._journal.decide(*now.key, now.writer, now.turns, decision)
             now.open = TurnRecord(turn=now.turns, decision=decision)
+            now.unsaved = now.unsaved or _may_change_files(now.task, decision)
             now.added += 1
 
     async def _decide(self, now: SliceState, policy: OpenPolicy, told: str) -> Decision | None:
@@ -190,11 +204,9 @@ class SliceRunner:
         if now.progress.left().tool_calls <= index:
             return _refused(call, OVER_BUDGET, "no tool calls are left"), "", clocks
         restored = now.request.restored
-        if is_command(now.task, call.tool):
-            if restored is not None and restored.open_turn == record.turn:
-                told = told_of_loss(restored, now.not_kept)
-                return _refused(call, SANDBOX_LOST, told), "", after_command(clocks, call.tool)
-            now.unsaved = now.unsaved or may_change_files(now.task, call.tool)
+        if is_command(now.task, call.tool) and restored is not None and restored.open_turn == record.turn:
+            told = told_of_loss(restored, now.not_kept)
+            return _refused(call, SANDBOX_LOST, told), "", after_command(clocks, call.tool)
         sent = delivery_id(*now.key, record.turn, index)
         answered = await self._gateway.call(now.place, sent, call, clocks, now.command_left_s)
         now.outage_s += answered.outage_s
@@ -211,10 +223,15 @@ class SliceRunner:
         sandbox, plan = now.request.sandbox, now.task.sandbox
         if not now.unsaved or not now.progress or sandbox is None or plan is None:
             return
-        if now.open is not None and any(may_change_files(now.task, call.tool) for call in now.open.decision.calls):
+        if now.open is not None and _may_change_files(now.task, now.open.decision):
             return
         name, _ = await self._checkpoints.save(sandbox, plan, now.checkpoint)
         await self._journal.checkpoint(*now.key, now.writer, len(now.progress) - 1, name)
+        now.checkpoint, now.unsaved = name, False
+
+
+def _may_change_files(task: Task, decision: Decision) -> bool:
+    return any(may_change_files(task, call.tool) for call in decision.calls)
 
 
 def _refused(call: Call, code: str, message: str) -> Observation:

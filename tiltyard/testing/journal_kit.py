@@ -36,7 +36,7 @@ async def _read(journal: Journal) -> tuple[TurnRecord, ...]:
     return await journal.read(EPISODE, GENERATION)
 
 
-async def _refused(error: type[TiltyardError], *attempts: Awaitable[None]) -> None:
+async def _refused(error: type[TiltyardError], *attempts: Awaitable[object]) -> None:
     ends = await asyncio.gather(*attempts, return_exceptions=True)
     assert all(isinstance(end, error) for end in ends), f"not every write was refused with {error.__name__}: {ends}"
 
@@ -134,6 +134,18 @@ async def a_lower_slice_of_the_same_run_never_wins(journal: Journal) -> None:
     await _decide(journal, later)
     await journal.take(EPISODE, GENERATION, Writer(run_id="run-2", slice_no=0, attempt_id="a"))
     await _refused(Replaced, journal.take(EPISODE, GENERATION, FIRST), _decide(journal, FIRST, 1))
+
+
+async def who_takes_the_token_is_told_whose_it_was(journal: Journal) -> None:
+    later = Writer(run_id="run-1", slice_no=5, attempt_id="a")
+    assert await journal.take(EPISODE, GENERATION, FIRST) is None
+    assert await journal.take(EPISODE, GENERATION + 1, FIRST) is None, "it is another journal"
+    assert await journal.take(EPISODE, GENERATION, RETRY) == FIRST
+    await _decide(journal, RETRY)
+    await _refused(Replaced, _observe(journal, FIRST))
+    assert await journal.take(EPISODE, GENERATION, later) == RETRY
+    await _refused(Replaced, journal.take(EPISODE, GENERATION, FIRST))
+    assert await journal.take(EPISODE, GENERATION, later) == later, "a take that was refused takes nothing"
 
 
 async def taking_again_changes_nothing(journal: Journal) -> None:
@@ -255,6 +267,7 @@ JOURNAL_CHECKS: tuple[JournalCheck, ...] = (
     who_has_not_taken_the_token_may_not_write,
     the_last_taker_wins,
     a_lower_slice_of_the_same_run_never_wins,
+    who_takes_the_token_is_told_whose_it_was,
     taking_again_changes_nothing,
     nothing_is_written_after_the_seal,
     a_journal_can_begin_with_turns_of_another_one,

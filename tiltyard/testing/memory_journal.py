@@ -23,9 +23,10 @@ class MemoryJournal:
     def __init__(self) -> None:
         self._books: dict[tuple[str, int], _Book] = {}
 
-    async def take(self, episode_id: str, generation: int, writer: Writer) -> None:
+    async def take(self, episode_id: str, generation: int, writer: Writer) -> Writer | None:
         book = self._book(episode_id, generation)
-        book.token = book.token.taken_by(writer)
+        before, book.token = book.token.holder, book.token.taken_by(writer)
+        return before
 
     async def read(self, episode_id: str, generation: int) -> tuple[TurnRecord, ...]:
         turns = self._book(episode_id, generation).turns

@@ -136,11 +136,22 @@ class IgnoresTheToken(MemoryJournal):
 class LetsAnyoneTake(MemoryJournal):
     """A slice that starts late takes the token from its successor."""
 
-    async def take(self, episode_id: str, generation: int, writer: Writer) -> None:
+    async def take(self, episode_id: str, generation: int, writer: Writer) -> Writer | None:
         disguised = writer.model_copy(update={"slice_no": 10**6})
-        await super().take(episode_id, generation, disguised)
+        before = await super().take(episode_id, generation, disguised)
         book = self._book(episode_id, generation)
         book.token = book.token.model_copy(update={"holder": writer})
+        return before
+
+
+class TellsAnOldHolder(MemoryJournal):
+    """Whoever takes the token is told the first writer that ever held it, who may have missed what came since."""
+
+    async def take(self, episode_id: str, generation: int, writer: Writer) -> Writer | None:
+        first = getattr(self, "first", None)
+        await super().take(episode_id, generation, writer)
+        self.first = first or writer
+        return first
 
 
 class KeepsTheLastDecision(MemoryJournal):
@@ -165,7 +176,7 @@ class MixesGenerations(MemoryJournal):
 
 @pytest.mark.parametrize(
     "sabotaged",
-    [IgnoresTheToken, LetsAnyoneTake, KeepsTheLastDecision, ForgetsTheSeal, MixesGenerations],
+    [IgnoresTheToken, LetsAnyoneTake, TellsAnOldHolder, KeepsTheLastDecision, ForgetsTheSeal, MixesGenerations],
 )
 async def test_the_kit_catches(sabotaged: type[MemoryJournal]) -> None:
     caught = []

@@ -43,6 +43,7 @@ NUMBERS: dict[str, tuple[float, float]] = {
     "limits.turn_s": (5e-324, LONGEST_S),
     "limits.answer_s": (5e-324, LONGEST_S),
     "limits.observation_bytes": (256, 2**24),
+    "view.tokens": (2_000, 10_000_000),
     "settle.limit_s": (0, LONGEST_S),
     "faults.0.nth": (1, 1_000_000),
     "faults.0.from_s": (0, LONGEST_S),
@@ -73,6 +74,7 @@ def written(numbers: dict[str, float], kind: str = "delay") -> dict[str, Any]:
     fields: dict[str, Any] = {
         **BASE,
         "limits": {"turns": 30},
+        "view": {"tokens": 8_000},
         "settle": {"limit_s": 60},
         "faults": [{"tool": "schedule_callback", "kind": kind, "delay_s": 1}],
         "contracts": [
