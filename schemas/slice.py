@@ -13,7 +13,8 @@ MAX_REASON = 500
 
 
 class LeaseRef(Model):
-    """As much of a lease as history needs. ``point`` names what a fork began with (``schemas.branch.BranchPoint``)."""
+    """As much of a lease as history needs. ``point`` names the ``schemas.branch.BranchPoint`` that a fork began
+    with."""
 
     namespace: str
     generation: int
@@ -83,6 +84,11 @@ class Ending(Model):
     @classmethod
     def of(cls, end: End, reason: str = "") -> "Ending":
         return cls(end=end, reason=reason[:MAX_REASON])
+
+    @property
+    def settles(self) -> bool:
+        """Whether background work is given its time: not where nobody waits for the end."""
+        return self.end not in (End.CANCELLED, End.TERMINATED)
 
 
 class SliceReport(Model):

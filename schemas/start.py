@@ -62,6 +62,12 @@ class Provisioned(Model):
     earlier: str = ""
     missing: tuple[str, ...] = ()
 
+    def told(self, kept_turns: int) -> Restored | None:
+        """What the policy of a fork that has ``kept_turns`` of its parent is to be told of it."""
+        if not self.missing:
+            return None
+        return Restored(from_turn=self.from_turn, turns=kept_turns, forked=True, missing=self.missing)
+
 
 class SandboxPlace(Model):
     """Where the sandbox of an episode is, as its workflow knows it.

@@ -38,10 +38,7 @@ class EpisodeSandbox:
         parent's was."""
         kept = self._spec.kept_turns
         made = await self._provision(lease if kept else None, first=True)
-        self._now(earlier=made.earlier)
-        if made.missing:
-            told = Restored(from_turn=made.from_turn, turns=kept, forked=True, missing=made.missing)
-            self._now(restored=told)
+        self._now(earlier=made.earlier, restored=made.told(kept))
 
     async def replace(self, lease: LeaseRef, lost: SliceReport) -> None:
         """One in the place of one that was lost, with the files of its last checkpoint.

@@ -76,22 +76,32 @@ def said_as(said: Sequence[SandboxFacts], before: str, after: str) -> tuple[Sand
     )
 
 
-def lost_with(said: Sequence[SandboxFacts], turn: int, files_from: int | None) -> tuple[str, ...]:
+def lost_with(said: Sequence[SandboxFacts], turn: int, files_from: int | None, began: int) -> tuple[str, ...]:
     """The processes that were alive before ``turn`` and have no place in a sandbox that begins with the files as
     they were after the turn ``files_from``, each in a few words. Commands of later turns are run again, and so are
-    the processes that they started; ``None``: all are."""
+    the processes that they started; ``None``: all are. A fork that ``began`` with so many turns of its parent has
+    missed the parent's processes already, and its policy was told."""
     ran = [facts for facts in said if _of_turns(facts.commands, turn)]
     if files_from is None or not ran:
         return ()
     last = ran[-1]
+    if turn > began and _of_turns(last.commands, began) == last.commands:
+        return ()
     if last.watched != "every_exec" or last.from_journal:
         return (NOT_WATCHED,)
-    boundary_s = max(one.ended_s or 0 for one in _of_turns(last.commands, turn))
-    alive = [
-        one for one in _of_turns(last.processes, files_from + 1) if one.ended_s is None or one.ended_s > boundary_s
-    ]
+    alive = [one for one in _of_turns(last.processes, files_from + 1) if _was_alive(one, last, turn)]
     told = [f"a process of turn {_turn(one)}: {' '.join(one.argv)}"[:MAX_LOST_LENGTH] for one in alive[:MAX_LOST]]
     return (*told, *([f"and {len(alive) - MAX_LOST} more processes"] if len(alive) > MAX_LOST else []))
+
+
+def _was_alive(one: ProcessRecord, facts: SandboxFacts, turn: int) -> bool:
+    """Whether it still ran when the first command of ``turn`` or of a later one began, or at the seal if none did."""
+    begun_s = min(
+        (c.started_s for c in facts.commands if c.started_s and not _is_before(c.op_id, turn)), default=None
+    )
+    if begun_s is None:
+        return one.left
+    return one.ended_s is None or one.ended_s > begun_s
 
 
 def _turn(one: ProcessRecord) -> int:

@@ -11,7 +11,7 @@ from schemas.sandbox_facts import SandboxFacts
 from schemas.task import Task
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.episode.said import NOT_WATCHED, lost_with, said_until
-from tiltyard.episode.sandboxing import last_checkpoint
+from tiltyard.episode.sandboxing import has_unsaved, last_checkpoint
 from tiltyard.errors import BadInput, EnvironmentFailed
 from tiltyard.ports import Journal, Objects, Records, World
 from tiltyard.reopen.past import past_of, until_turn
@@ -21,13 +21,15 @@ from tiltyard.trace import Trace, unpack
 
 @dataclass(frozen=True)
 class Parent:
-    """An episode to branch: ended or not. ``said`` is by its sandboxes, ``None`` while they are in use."""
+    """An episode to branch, ended or not, which ``began`` with so many turns of another. ``said`` is by its
+    sandboxes, ``None`` while they are in use."""
 
     episode_id: str
     task: Task
     turns: tuple[TurnRecord, ...]
     world: Past
     said: tuple[SandboxFacts, ...] | None
+    began: int = 0
 
     @classmethod
     def of(cls, trace: Trace) -> "Parent":
@@ -39,6 +41,7 @@ class Parent:
             turns=evidence.turns,
             world=past_of(evidence.facts, evidence.spec.episode_id),
             said=() if boxes is None else (*boxes.earlier, boxes.facts),
+            began=evidence.spec.kept_turns,
         )
 
 
@@ -46,8 +49,7 @@ def branch_point(parent: Parent, turn: int) -> BranchPoint:
     """Its state before ``turn``. Raises ``BadInput`` for a turn that has no such state."""
     require_turn(parent.turns, turn)
     kept = parent.turns[:turn]
-    saved = last_checkpoint(kept)
-    files_from = saved.turn if saved is not None else None
+    files_from = _files_from(parent.task, kept)
     return BranchPoint(
         episode_id=parent.episode_id,
         turn=turn,
@@ -58,9 +60,18 @@ def branch_point(parent: Parent, turn: int) -> BranchPoint:
     )
 
 
+def _files_from(task: Task, kept: Sequence[TurnRecord]) -> int | None:
+    """The last turn that a sandbox made anew has the files of; ``None`` for the task's own. Later commands are run
+    again."""
+    if not has_unsaved(task, kept):
+        return len(kept) - 1 if kept else None
+    saved = last_checkpoint(kept)
+    return saved.turn if saved is not None else None
+
+
 def _lost(parent: Parent, kept: Sequence[TurnRecord], files_from: int | None) -> tuple[str, ...]:
     if parent.said is not None:
-        return lost_with(parent.said, len(kept), files_from)
+        return lost_with(parent.said, len(kept), files_from, parent.began)
     ran = [] if files_from is None else kept[: files_from + 1]
     return (NOT_WATCHED,) if any(is_command(parent.task, one.tool) for t in ran for one in t.decision.calls) else ()
 

@@ -10,9 +10,9 @@ from schemas.branch import BranchPoint
 from schemas.episode import EpisodeSpec, Origin, PolicySpec
 from schemas.evidence import Evidence
 from schemas.recording import RECORDED, Recording
-from schemas.sandbox import DriverName, SandboxRef
+from schemas.sandbox import DriverName
 from schemas.slice import CloseRequest, Ending, LeaseRef, ReleaseRequest, SliceReport, SliceRequest
-from schemas.start import LeaseOrder, ProvisionOrder
+from schemas.start import LeaseOrder, Provisioned, ProvisionOrder
 from schemas.task import Task
 from tiltyard.episode.closing import Closer
 from tiltyard.episode.collecting import SandboxCloser
@@ -76,9 +76,14 @@ async def rehearse(
         origin=None if point is None else Origin(kind="fork", episode_id=point.episode_id, turn=point.turn),
     )
     lease = await rehearsal.leasing.lease(LeaseOrder(spec=spec, first_run_id=name), name)
-    sandbox = await rehearsal.provision(spec, lease)
-    ending = await rehearsal.play(spec, lease, sandbox, slice_turns)
-    closed = await rehearsal.closer.close(CloseRequest(spec=spec, lease=lease, ending=ending, sandbox=sandbox))
+    made = await rehearsal.provision(spec, lease)
+    sandbox = made.sandbox if made is not None else None
+    ending = await rehearsal.play(spec, lease, made, slice_turns)
+    settle, earlier = ending.settles, made.earlier if made is not None else ""
+    request = CloseRequest(
+        spec=spec, lease=lease, ending=ending, settle=settle, sandbox=sandbox, earlier=earlier
+    )
+    closed = await rehearsal.closer.close(request)
     evidence = unpack(await rehearsal.objects.get(closed.trace)).evidence
     if sandbox is not None:
         await rehearsal.sandboxing.release(sandbox)
@@ -129,16 +134,16 @@ class _Rehearsal:
         assert self._point is not None, f"{origin.episode_id} is not here: a fork is given its point"
         return self._point
 
-    async def provision(self, spec: EpisodeSpec, lease: LeaseRef) -> SandboxRef | None:
+    async def provision(self, spec: EpisodeSpec, lease: LeaseRef) -> Provisioned | None:
         if spec.sandbox is None:
             return None
         order = ProvisionOrder(
             spec=spec, first_run_id=spec.episode_id, generation=lease.generation, point=lease.point
         )
-        return (await self.sandboxing.provision(order, spec.episode_id)).sandbox
+        return await self.sandboxing.provision(order, spec.episode_id)
 
     async def play(
-        self, spec: EpisodeSpec, lease: LeaseRef, sandbox: SandboxRef | None, slice_turns: int | None
+        self, spec: EpisodeSpec, lease: LeaseRef, made: Provisioned | None, slice_turns: int | None
     ) -> Ending:
         """Slices until the end. Nobody answers questions here, and nobody sleeps."""
         request = SliceRequest(
@@ -149,7 +154,8 @@ class _Rehearsal:
             seconds=self._wall_s,
             max_turns=slice_turns,
             wall_left_s=self._wall_s,
-            sandbox=sandbox,
+            sandbox=made.sandbox if made is not None else None,
+            restored=made.told(spec.kept_turns) if made is not None else None,
         )
         report = await self.runner.run(request, "only")
         while report.ending is None:
