@@ -95,10 +95,9 @@ def lost_with(said: Sequence[SandboxFacts], turn: int, files_from: int | None, b
 
 
 def _was_alive(one: ProcessRecord, facts: SandboxFacts, turn: int) -> bool:
-    """Whether it still ran when the first command of ``turn`` or of a later one began, or at the seal if none did."""
-    begun_s = min(
-        (c.started_s for c in facts.commands if c.started_s and not _is_before(c.op_id, turn)), default=None
-    )
+    """Whether it still ran when the first command of ``turn`` or of a later one began; at the seal if none did."""
+    later = (command for command in facts.commands if not _is_before(command.op_id, turn))
+    begun_s = min((command.started_s for command in later if command.started_s), default=None)
     if begun_s is None:
         return one.left
     return one.ended_s is None or one.ended_s > begun_s
