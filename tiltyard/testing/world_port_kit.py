@@ -29,6 +29,21 @@ async def give_back(world: World, lease: Lease) -> bool:
     return await world.recycle(lease.namespace, lease.generation)
 
 
+def sent_as(lease: Lease, turn: int) -> str:
+    return f"{lease.episode_id}/{lease.generation}/{turn}/0"
+
+
+async def sent(world: World, lease: Lease, turn: int, amount: int = 1) -> DeliveryReply:
+    """An episode's call of a turn: at the first one something is put off, and then apples are added."""
+    tool, arguments = TURNS.get(turn, ("add", {"name": "apples", "amount": amount}))
+    return await world.call(delivery_request(lease, sent_as(lease, turn), tool, **arguments))
+
+
+TURNS: dict[int, tuple[str, JsonObject]] = {
+    0: ("add_later", {"name": "pears", "after_s": 60, "operation_id": "op"})
+}
+
+
 class WorldPortKit:
     """The tests."""
 
@@ -191,6 +206,50 @@ class WorldPortKit:
         assert not await world.recycle(first.namespace, first.generation)
         assert (await world.lease(lease_request("ep-1"))).namespace != first.namespace
 
+    async def test_a_lease_begins_with_the_past_of_another_and_goes_on_by_itself(self, world: World) -> None:
+        """Two forks of one moment at once, each asked for twice at once, and a fork of a fork."""
+        parent = await world.lease(lease_request("ep-1"))
+        replies = [await sent(world, parent, turn) for turn in range(3)]
+        past = await world.so_far(parent.namespace, parent.generation)
+        assert (past.episode_id, past.generation, len(past.deliveries)) == ("ep-1", parent.generation, 3)
+        asked = [lease_request(name) for name in ("ep-2", "ep-3", "ep-2", "ep-3")]
+        second, third, *again = await asyncio.gather(*(world.lease(request, past) for request in asked))
+        assert again == [second, third]
+        assert second.past == third.past != parent.past == ""
+        grandchild = await world.lease(
+            lease_request("ep-4"), await world.so_far(second.namespace, second.generation)
+        )
+        assert (await sent(world, parent, 3, amount=9)).shown.content != replies[2].shown.content
+        for fork in (second, third, grandchild):
+            assert [(await sent(world, fork, turn)).shown for turn in range(3)] == [one.shown for one in replies]
+            reply = await sent(world, fork, 3)
+            assert reply.shown.content == {"name": "apples", "total": 3, "amounts": [1, 1, 1]}
+            assert (reply.delivery_id, reply.first) == (sent_as(fork, 3), replies[2].last + 1)
+        for lease in (parent, second, third, grandchild):
+            assert await give_back(world, lease)
+        assert await world.leases() == ()
+
+    async def test_a_past_that_cannot_be_begun_with_is_refused_by_name(self, world: World) -> None:
+        parent = await world.lease(lease_request("ep-1"))
+        await sent(world, parent, 0)
+        past = await world.so_far(parent.namespace, parent.generation)
+        opened = past.deliveries[0].model_copy(update={"reply": None})
+        bad = {
+            "template": (lease_request("ep-2", template=TemplateRef(name="jobs")), past),
+            "past": (lease_request("ep-2"), past.model_copy(update={"deliveries": (opened,)})),
+            "owner": (lease_request("ep-1"), past),
+        }
+        for field, (request, given) in bad.items():
+            with pytest.raises(BadInput) as caught:
+                await world.lease(request, given)
+            assert caught.value.field == field
+            assert caught.value.fix
+        assert await world.leases() == (parent,)
+        assert await give_back(world, parent)
+        with pytest.raises(BadInput) as caught:
+            await world.so_far(parent.namespace, parent.generation)
+        assert caught.value.field == "generation"
+
     async def test_arguments_that_cannot_be_recorded_are_refused_by_name(self, world: World) -> None:
         lease = await world.lease(lease_request())
         arguments: list[JsonObject] = [DEEP, {"name": "\ud800"}, {"amount": 10**5_000}]
@@ -215,3 +274,15 @@ class WorldPortKit:
         facts = await world.facts(lease.namespace, lease.generation, ["tallies"])
         assert len(facts.deliveries) == 6
         assert len(facts.changes) == 3
+
+    async def test_large_pasts_are_taken_over_whole(self, world: World) -> None:
+        """About four megabytes: more than a message of gRPC may have where nobody says otherwise."""
+        parent = await world.lease(lease_request("ep-1"))
+        for turn in range(5):
+            request = delivery_request(parent, sent_as(parent, turn), "add", name="é" * 10, filler="x" * 900_000)
+            await world.call(request)
+        past = await world.so_far(parent.namespace, parent.generation)
+        fork = await world.lease(lease_request("ep-2"), past)
+        theirs = await world.so_far(fork.namespace, fork.generation)
+        assert [one.arguments for one in theirs.deliveries] == [one.arguments for one in past.deliveries]
+        assert len(theirs.ledger) == len(past.ledger) > 0
