@@ -16,6 +16,7 @@ from schemas.base import JsonValue
 from schemas.world import DeliveryReply
 from tiltyard.errors import WorldUnreachable
 from tiltyard.testing.engine_bench import delivery_request, lease_request
+from tiltyard.testing.fork_checks import anonymous_past
 
 DOOMED = Path(__file__).with_name("doomed_server.py")
 
@@ -86,3 +87,23 @@ async def test_the_same_delivery_sent_again_finds_or_makes_the_one_effect(
         ("job-000001", {"name": "apples", "total": 1, "amounts": [1]}),
         ("d3", {"name": "apples", "total": 6, "amounts": [1, 5]}),
     ]
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_a_lease_that_is_sent_again_has_taken_the_past_over_once(folder: Path, moment: str) -> None:
+    """Transactions: 1 the parent's lease, 2 its call, 3 its past, 4 the fork's lease."""
+    async with WorldClient(folder / "w.sock") as client:
+        async with running(client, folder, 4, moment) as server:
+            parent = await client.lease(lease_request("ep-1"))
+            await client.call(delivery_request(parent, "ep-1/1/0/0", "add", name="apples", operation_id="op"))
+            past = await client.so_far(parent.namespace, parent.generation)
+            with pytest.raises(WorldUnreachable):
+                await client.lease(lease_request("ep-2"), past)
+            assert await server.wait() == -signal.SIGKILL
+        async with running(client, folder, 0, "never"):
+            fork = await client.lease(lease_request("ep-2"), past)
+            assert await client.leases() == (parent, fork)
+            theirs = await client.so_far(fork.namespace, fork.generation)
+            next_one = await client.call(delivery_request(fork, "ep-2/1/1/0", "add", name="apples"))
+    assert anonymous_past(theirs) == anonymous_past(past)
+    assert next_one.shown.content == {"name": "apples", "total": 2, "amounts": [1, 1]}
