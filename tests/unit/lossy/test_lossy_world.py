@@ -2,19 +2,23 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from schemas.world import DeliveryReply, DeliveryRequest, Lease
 from tiltyard.errors import LateWrite, WorldUnreachable
 from tiltyard.testing.engine_bench import delivery_request, lease_request
+from tiltyard.testing.fork_checks import anonymous_past
 from tiltyard.testing.local_world import LocalWorld
 from tiltyard.testing.lossy_world import LossyWorld, Rates
 from tiltyard.testing.memory_worlds import MemoryWorlds
 from tiltyard.testing.tally_world import TALLY
 from tiltyard.worlds.engine import Engine
+
+T = TypeVar("T")
 
 NONE: dict[str, Any] = {
     "lose_request": 0.0,
@@ -154,6 +158,28 @@ async def test_a_lease_is_not_sent_late() -> None:
     await unlucky.lease(lease_request())
     await unlucky.settled()
     assert unlucky.injected == Counter()
+
+
+@pytest.mark.parametrize("mishap", ["lose_request", "lose_reply", "duplicate"])
+async def test_a_lease_that_is_sent_until_it_is_heard_has_taken_its_past_over_once(mishap: str) -> None:
+    world = Watched()
+    parent = await leased(world)
+    await world.call(add(parent, "ep-1/1/0/0"))
+    past = await world.so_far(parent.namespace, parent.generation)
+    unlucky = lossy(world, 1, **{mishap: 0.7})
+    fork = await _until_heard(lambda: unlucky.lease(lease_request("ep-2"), past))
+    told = await _until_heard(lambda: unlucky.so_far(fork.namespace, fork.generation))
+    assert unlucky.injected[mishap] > 0
+    assert anonymous_past(told) == anonymous_past(past)
+    assert await world.leases() == (parent, fork)
+
+
+async def _until_heard(send: Callable[[], Awaitable[T]]) -> T:
+    while True:
+        try:
+            return await send()
+        except WorldUnreachable:
+            continue
 
 
 async def _run(seed: int) -> tuple[Counter[str], list[bool]]:
