@@ -49,7 +49,7 @@ class Origin(Model):
     """The episode that another one was made from.
 
     A ``replay`` makes its decisions again in a fresh environment. A ``fork`` goes on from its state before
-    ``turn``: that is the first turn that is its own.
+    ``turn``: that is the first turn that is its own. The replay of a fork begins where the fork did.
     """
 
     kind: Literal["replay", "fork"]
@@ -76,8 +76,8 @@ class EpisodeSpec(Model):
 
     @property
     def kept_turns(self) -> int:
-        """Turns that a fork has of its parent; 0 for whatever is none."""
-        return self.origin.turn if self.origin is not None and self.origin.kind == "fork" else 0
+        """Turns that a fork has of its parent, and the replay of a fork of that; 0 for whatever begins anew."""
+        return self.origin.turn if self.origin is not None else 0
 
 
 def workflow_id(episode_id: str) -> str:

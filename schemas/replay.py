@@ -5,8 +5,12 @@ from typing import Literal
 from pydantic import JsonValue
 
 from schemas.base import Model
+from schemas.episode import Digests
 
 What = Literal["decision", "observation", "fault", "clock", "change", "receipts", "jobs", "files", "end"]
+
+StrictWhat = Literal["digests", "grade", "drain"]
+"""What a strict replay compares besides."""
 
 Cause = Literal["tool_interface_changed", "environment_changed", "missing_input", "nondeterminism"]
 
@@ -23,3 +27,32 @@ class Difference(Model):
     what: What
     left: JsonValue = None
     right: JsonValue = None
+
+
+class Differing(Model):
+    """One condition that was not the same for two episodes, in words; ``left`` is the original's."""
+
+    what: str
+    left: str
+    right: str
+
+
+class Verdict(Model):
+    """What a replay found. ``turn`` to ``right`` are those of the first difference (``Difference``).
+
+    ``differs`` are all conditions that were not the same, also where nothing diverged. ``digests`` are those of the
+    two outcomes. ``not_compared`` names what could not be. ``replay`` is empty where none could be made.
+    """
+
+    episode: str
+    replay: str = ""
+    diverged: bool
+    turn: int | None = None
+    call: int | None = None
+    what: What | StrictWhat | Literal["input"] | None = None
+    left: JsonValue = None
+    right: JsonValue = None
+    cause: Cause | None = None
+    differs: tuple[Differing, ...] = ()
+    digests: dict[Literal["episode", "replay"], Digests] = {}
+    not_compared: tuple[str, ...] = ()

@@ -21,6 +21,7 @@ TiltyardError
 ├── DeliveryConflict      one delivery id with two requests: a bug of the harness
 ├── Refused               a tool says no: the recorded outcome of the delivery, shown to the agent
 ├── PolicyFailed          the policy raised, hung, flooded, died or answered nonsense
+├── InputMissing          what an episode is made again from is not there any more, or is damaged
 ├── RecordingEnded        a recording has no further decision: the episode ends as it says
 └── GraderFailed          a grader raised: the outcome's validity is ``grader``
 """
@@ -129,6 +130,14 @@ class Refused(TiltyardError):
 
 class PolicyFailed(TiltyardError):
     """The policy failed; the episode ends ``policy_error``."""
+
+
+class InputMissing(TiltyardError):
+    """An episode cannot be made again: ``what`` it is made from is not there any more, or is damaged."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(f"{what}: {why}")
+        self.what, self.why = what, why
 
 
 class RecordingEnded(TiltyardError):

@@ -253,7 +253,7 @@ class EpisodeWorkflow:
             self._lease,
             ending,
             self._start.tuning,
-            settle=ending.end is not End.CANCELLED,
+            settle=ending.settles,
             timings=self._timings,
             place=self._sandbox.place,
         )

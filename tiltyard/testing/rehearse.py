@@ -80,9 +80,7 @@ async def rehearse(
     sandbox = made.sandbox if made is not None else None
     ending = await rehearsal.play(spec, lease, made, slice_turns)
     settle, earlier = ending.settles, made.earlier if made is not None else ""
-    request = CloseRequest(
-        spec=spec, lease=lease, ending=ending, settle=settle, sandbox=sandbox, earlier=earlier
-    )
+    request = CloseRequest(spec=spec, lease=lease, ending=ending, settle=settle, sandbox=sandbox, earlier=earlier)
     closed = await rehearsal.closer.close(request)
     evidence = unpack(await rehearsal.objects.get(closed.trace)).evidence
     if sandbox is not None:

@@ -1,0 +1,99 @@
+"""Replays: the decisions of an episode that has ended, made again in a fresh environment, and what they showed."""
+
+import asyncio
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from schemas.episode import EpisodeResult, EpisodeSpec, Origin, PolicySpec
+from schemas.recording import RECORDED, Recording
+from schemas.replay import Verdict
+from schemas.sandbox import DriverName
+from schemas.task import Task
+from tiltyard.episode.tasks import TaskShelf
+from tiltyard.errors import BadInput, EnvironmentFailed, InputMissing, ObjectsUnreachable
+from tiltyard.ports import Objects, Records
+from tiltyard.reopen.recording import keep, recording_of
+from tiltyard.reopen.verdicts import Played, verdict_of, without_facts
+from tiltyard.trace import Trace, unpack
+
+
+@dataclass(frozen=True)
+class Original:
+    """An episode that can be replayed: ``task`` is the stored one."""
+
+    spec: EpisodeSpec
+    task: Task
+    played: Played
+    recording: Recording
+
+
+class Replaying:
+    """Plans replays, and says what came of them. It plays none itself: a replay is an episode like any other."""
+
+    def __init__(self, records: Records, objects: Objects) -> None:
+        self._records = records
+        self._objects = objects
+        self._tasks = TaskShelf(objects)
+
+    async def original(self, episode_id: str) -> Original:
+        """The episode. Raises ``BadInput`` for one that is not there, has not ended, or was recorded without facts,
+        ``InputMissing`` where its trace or its task is gone or damaged, and ``ObjectsUnreachable``."""
+        spec, result = await self._records.spec(episode_id), await self._records.result(episode_id)
+        if spec is None:
+            fix = "`tiltyard episodes list` names those there are"
+            raise BadInput("there is no such episode", field=episode_id, fix=fix)
+        if result is None:
+            fix = f"`tiltyard episodes watch {episode_id}` waits for its end"
+            raise BadInput("has not ended, and only what has ended can be replayed", field=episode_id, fix=fix)
+        if not result.trace:
+            why = f"has no trace, as no facts could be collected: {result.end}, {result.reason}"
+            raise BadInput(why, field=episode_id, fix="run its task again")
+        trace = await self._trace(result)
+        return Original(spec, await self._task(spec), Played(result, trace), recording_of(trace))
+
+    async def _trace(self, result: EpisodeResult) -> Trace:
+        try:
+            return await asyncio.to_thread(unpack, await self._objects.get(result.trace))
+        except ObjectsUnreachable:
+            raise
+        except (EnvironmentFailed, BadInput) as error:
+            raise InputMissing(f"the trace {result.trace}", str(error)) from error
+
+    async def _task(self, spec: EpisodeSpec) -> Task:
+        try:
+            return await self._tasks.load(spec.task_digest)
+        except ObjectsUnreachable:
+            raise
+        except (EnvironmentFailed, ValidationError) as error:
+            raise InputMissing(f"the task {spec.task_digest}", str(error)) from error
+
+    async def plan(
+        self,
+        original: Original,
+        episode_id: str,
+        *,
+        task: Task | None = None,
+        sandbox: DriverName | None = None,
+    ) -> EpisodeSpec:
+        """The replay ``episode_id``; nothing runs yet. It is of the stored task and driver, or of these."""
+        spec, wanted = original.spec, task or original.task
+        return EpisodeSpec(
+            episode_id=episode_id,
+            task_id=wanted.id,
+            task_digest=spec.task_digest if task is None else await self._tasks.store(task),
+            world=wanted.world,
+            policy=PolicySpec(target=RECORDED, digest=await keep(self._objects, original.recording)),
+            seed=spec.seed,
+            limits=spec.limits if task is None else task.limits,
+            sandbox=(sandbox or spec.sandbox) if wanted.needs_sandbox else None,
+            origin=Origin(kind="replay", episode_id=spec.episode_id, turn=spec.kept_turns),
+        )
+
+    async def verdict(self, original: Original, result: EpisodeResult, *, strict: bool = False) -> Verdict:
+        """What the replay with this outcome found. Raises ``EnvironmentFailed`` where it came to no end of its
+        own."""
+        if not result.trace:
+            return without_facts(original.played.result, result)
+        trace = await asyncio.to_thread(unpack, await self._objects.get(result.trace))
+        return verdict_of(original.played, Played(result, trace), original.recording, strict=strict)
