@@ -130,6 +130,11 @@ class Settings(Model):
         return self.home / "suites"
 
     @property
+    def pins(self) -> Path:
+        """Pinned episodes that lie beside no suite."""
+        return self.home / "pinned"
+
+    @property
     def templates(self) -> Path:
         """Imported templates, by their digest."""
         return self.home / "templates"

@@ -146,3 +146,20 @@ def resume(home: Path | None, episode_ids: tuple[str, ...], out: Output) -> int:
 def answer(home: Path | None, episode_id: str, text: str, out: Output) -> int:
     """Answer an episode's question or approval with TEXT."""
     return _steer(home, out, (episode_id,), "answered", lambda ground, episode: ground.answer(episode, text))
+
+
+@episodes.command(short_help="Keep an episode as a case that `tasks check` plays from then on.")
+@EPISODE
+@click.option("--to", type=click.Path(path_type=Path), help="The file, or the folder of a suite's pins.")
+@click.option("--name", metavar="NAME", help="The pin's name (default: the task's and the episode's).")
+@click.pass_obj
+@json_option
+def pin(home: Path | None, episode_id: str, to: Path | None, name: str | None, out: Output) -> int:
+    """Keep an ended episode as a regression case: the whole task, the seed, the decisions, and what came of them.
+
+    It is written to the folder `pinned` of the data folder, or to the file or folder of --to, such as the folder
+    `pinned` beside a suite's worlds. `tiltyard tasks check` plays it from then on. No stack is needed.
+    """
+    from ops.cli.pinning import pin_episode
+
+    return _run(pin_episode(home, episode_id, to, name, out))

@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING
 import click
 
 from ops.cli.called import typeable
-from ops.cli.failures import DONE, WRONG_USE
+from ops.cli.failures import BELOW, DONE, FAILED, WRONG_USE
 from ops.cli.output import Output, json_option
 from ops.cli.suites import kinds, suite, tasks_option
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ops.cli.pins import Checked
     from schemas.base import JsonObject
+    from tiltyard.errors import BadTask
+    from tiltyard.suite import Suite
     from tiltyard.suite.families import Family
 
 
@@ -78,31 +83,74 @@ def _tasks_of(family: "Family") -> int:
         return 0
 
 
-@tasks.command(short_help="Check task files and play their references.")
+@tasks.command(short_help="Check task files and play their references and pins.")
 @click.argument("path", required=False, type=click.Path(exists=True, path_type=Path))
+@click.option("--pin-again", is_flag=True, help="Pins that no longer hold are written anew, as they play now.")
 @click.pass_obj
 @json_option
-def check(home: Path | None, path: Path | None, out: Output) -> int:
+def check(home: Path | None, path: Path | None, pin_again: bool, out: Output) -> int:
     """Check the task files in PATH (a folder, one world's folder, or one file); without it those that are
-    shipped or imported.
+    shipped or imported. Pinned episodes beside them, or PATH itself, are played, and must come to what they did.
 
-    Every problem is printed with its field and the way to mend it; the exit code is then 2. A file that cannot be
-    read hides what is in it; a task's bad vars hide the rest of it, and a task that is not well formed is not
-    played.
+    Every problem of a task is printed with its field and the way to mend it; the exit code is then 2. A file that
+    cannot be read hides what is in it; a task's bad vars hide the rest of it, and a task that is not well formed is
+    not played. With a pin that no longer holds the exit code is 1, and 3 where one cannot be played here.
     """
-    from ops.cli.counting import counted
+    from ops.cli.pins import check_pins, pins_for, refuse_pin_again, show, told
     from tiltyard.suite import check_suite
+    from workers.settings import Settings
 
-    found = suite(home, path)
+    found = _suite_to_check(home, path)
+    files = pins_for(Settings.from_environment(home), path, found)
+    if pin_again:
+        refuse_pin_again(files)
     problems = check_suite(found, kinds(home))
     checked = sum(map(_tasks_of, found.families.values()))
+    pins = check_pins(home, files, pin_again)
     out.value(
         {
             "tasks": checked,
             "problems": [{"field": one.field, "message": one.message, "fix": one.fix} for one in problems],
+            "pins": [told(one) for one in pins],
         }
     )
     for problem in problems:
         out.show(typeable(str(problem)), fold=False)
-    out.show(f"{counted(checked, 'task')}, {counted(len(problems), 'problem')}")
-    return WRONG_USE if problems else DONE
+    for pin in pins:
+        show(pin, out)
+    _show_sums(out, checked, len(problems), pins)
+    return _code(problems, pins)
+
+
+def _suite_to_check(home: Path | None, path: Path | None) -> "Suite":
+    """The suite at a path; an empty one where there are pins and no tasks. Raises ``BadInput`` for neither."""
+    from tiltyard.errors import BadInput
+    from tiltyard.reopen.pin_files import is_pin, pins_at
+    from tiltyard.suite import Suite
+
+    if path is not None and is_pin(path):
+        return Suite({})
+    try:
+        return suite(home, path)
+    except BadInput:
+        if path is None or not pins_at(path):
+            raise
+        return Suite({})
+
+
+def _show_sums(out: Output, tasks: int, problems: int, pins: "Sequence[Checked]") -> None:
+    from ops.cli.counting import counted
+
+    broken, unplayed = sum(one.wrong for one in pins), sum(one.unplayed for one in pins)
+    held = f", {counted(len(pins), 'pin')}" if pins else ""
+    held += f" ({broken} no longer hold)" if broken else ""
+    held += f" ({unplayed} not played)" if unplayed else ""
+    out.show(f"{counted(tasks, 'task')}, {counted(problems, 'problem')}{held}")
+
+
+def _code(problems: "Sequence[BadTask]", pins: "Sequence[Checked]") -> int:
+    if problems or any(one.problem for one in pins):
+        return WRONG_USE
+    if any(one.wrong for one in pins):
+        return BELOW
+    return FAILED if any(one.unplayed for one in pins) else DONE

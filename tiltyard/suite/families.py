@@ -29,6 +29,9 @@ from tiltyard.suite.standing import standing
 LITERAL = ".json"
 """The suffix of files whose strings are what they are."""
 
+PINNED = "pinned"
+"""The folder beside the worlds of a suite whose files are pins (``tiltyard.reopen.pin_files``), and no tasks."""
+
 SHOWN = 5
 """Ids in a message at most."""
 
@@ -244,7 +247,8 @@ def load_suite(place: Path) -> Suite:
 
 
 def _task_files(place: Path, pattern: str) -> list[Path]:
-    return sorted(file for suffix in READERS for file in place.glob(pattern + suffix))
+    found = (file for suffix in READERS for file in place.glob(pattern + suffix))
+    return sorted(file for file in found if file.resolve().parent.name != PINNED)
 
 
 def shipped() -> Suite:

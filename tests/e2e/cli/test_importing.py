@@ -71,7 +71,7 @@ def test_imported_tasks_are_listed_shown_and_checked(cli: Cli, source: Path) -> 
     assert "(unscorable)" in cli("tasks", "list", f"{PREFIX}/nothing").out
     assert "You want what changed is about" in cli("tasks", "show", f"{PREFIX}/changed").out
     file = "../home/suites/tau2"
-    assert cli("tasks", "check", file, "--json").object == {"tasks": 9, "problems": []}
+    assert cli("tasks", "check", file, "--json").object == {"tasks": 9, "problems": [], "pins": []}
 
 
 def test_a_template_that_was_taken_away_is_named(cli: Cli, source: Path) -> None:

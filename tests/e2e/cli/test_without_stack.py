@@ -74,7 +74,7 @@ def test_tasks_list_gives_the_fields_that_scripts_rely_on(cli: Cli) -> None:
 
 def test_what_is_shipped_is_checked_when_nothing_is_named(cli: Cli) -> None:
     shipped = cli("tasks", "list", "--json").object["tasks"]
-    assert cli("tasks", "check", "--json").object == {"tasks": len(shipped), "problems": []}
+    assert cli("tasks", "check", "--json").object == {"tasks": len(shipped), "problems": [], "pins": []}
 
 
 def test_policies_and_worlds_name_what_is_shipped(cli: Cli) -> None:

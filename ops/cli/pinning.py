@@ -1,0 +1,70 @@
+"""``tiltyard episodes pin``: an episode kept as a case that is checked from then on."""
+
+from pathlib import Path
+
+from ops.cli.called import command_line
+from ops.cli.looking import recorded
+from ops.cli.output import Output
+from ops.cli.suites import kinds
+from schemas.episode import EpisodeResult
+from schemas.pin import Pin
+from tiltyard.errors import BadInput
+from tiltyard.reopen.pin_checks import check_pin
+from tiltyard.reopen.pin_files import is_pin, text_of, write_pin
+from tiltyard.reopen.pinning import pin_of
+from tiltyard.reopen.regrading import stored_facts
+from tiltyard.suite.families import PINNED
+from workers.bootstrap.objects import open_objects
+from workers.bootstrap.practice import open_stage
+from workers.settings import Settings
+
+
+async def pin_episode(home: Path | None, episode_id: str, to: Path | None, name: str | None, out: Output) -> None:
+    """Make the pin, see it hold, and write it. Raises ``BadInput`` for an episode that no pin can be made of."""
+    settings = Settings.from_environment(home)
+    _, result = await recorded(settings, episode_id)
+    if result is None:
+        fix = f"`tiltyard episodes watch {episode_id}` waits for its end"
+        raise BadInput("has not ended", field=episode_id, fix=fix)
+    with open_objects(settings) as objects:
+        trace, _ = await stored_facts(result, objects)
+    file = _place(settings, result, to, name)
+    pin = pin_of(result, trace, name or _stem(file))
+    await keep(home, pin, file, out)
+
+
+def _place(settings: Settings, result: EpisodeResult, to: Path | None, name: str | None) -> Path:
+    """A file in a folder ``pinned``: the given one, that of the given folder, or that of the data folder.
+
+    Raises ``BadInput`` for a file anywhere else: nobody would check it.
+    """
+    if to is not None and to.suffix and not to.is_dir():
+        if is_pin(to):
+            return to
+        fix = f"write it to {to.with_name(PINNED) / to.name}"
+        raise BadInput(f"a pin is a .yaml or .json file in a folder {PINNED}", field=f"--to {to}", fix=fix)
+    folder = settings.pins if to is None else to if to.name == PINNED else to / PINNED
+    stem = name or f"{'-'.join(result.task.split('/')[1:])}-{result.episode_id}"
+    return folder / f"{stem}.yaml"
+
+
+def _stem(file: Path) -> str:
+    return file.name.removesuffix(file.suffix)
+
+
+async def keep(home: Path | None, pin: Pin, file: Path, out: Output) -> None:
+    """Write a pin that holds. Raises ``BadInput`` for one that does not hold even now."""
+    text_of(pin, file.suffix)  # what cannot be written is told before it is played
+    async with open_stage(Settings.from_environment(home), kinds(home)) as stage:
+        held = await check_pin(pin, stage)
+    if held.broken:
+        since = f"; it goes another way at {held.since}" if held.since else ""
+        why = f"played again it comes to something else: {'; '.join(held.broken)}{since}"
+        fix = f"`tiltyard replay {pin.source.episode}` says what has changed since then"
+        raise BadInput(why, field=pin.source.episode, fix=fix)
+    write_pin(file, pin)
+    check = command_line("tasks", "check", str(file))
+    unplayed = f"not played yet: {held.unplayed}" if held.unplayed else ""
+    out.value({"file": str(file), "name": pin.name, "task": pin.task.id, "unplayed": held.unplayed})
+    out.show(f"pinned in {file}", fold=False)
+    out.note(unplayed or f"it is checked from now on; to check it alone: {check}")

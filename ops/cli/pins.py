@@ -1,0 +1,129 @@
+"""Pins on the command line: which ones a check is about, and what is told of them."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ops.cli.called import command_line, typeable
+from ops.cli.output import Output
+from ops.cli.suites import kinds
+from schemas.base import JsonObject
+from tiltyard.errors import BadInput, BadTask
+from tiltyard.reopen.pin_checks import Held, check_pin
+from tiltyard.reopen.pin_files import pins_at, pins_beside, pins_in, read_pin, write_pin
+from tiltyard.suite.families import Suite
+from workers.bootstrap.practice import open_stage
+from workers.settings import Settings
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What came of one pin's file: how it was held, or what is wrong with the file; ``again``: pinned again."""
+
+    file: Path
+    held: Held | None = None
+    problem: BadTask | None = None
+    again: bool = False
+
+    @property
+    def wrong(self) -> bool:
+        """Whether it is a file that cannot be used, or a pin that no longer holds."""
+        return self.problem is not None or (self.held is not None and bool(self.held.broken) and not self.again)
+
+    @property
+    def unplayed(self) -> bool:
+        return self.held is not None and bool(self.held.unplayed)
+
+
+def pins_for(settings: Settings, place: Path | None, suite: Suite) -> list[Path]:
+    """The files that a check of ``place`` is about; without one those beside what is shipped or imported, and those
+    of the data folder. A world's folder, or a task file, has those of its families."""
+    if place is None:
+        return [*pins_beside(suite), *pins_in(settings.pins)]
+    return pins_at(place) or [file for file in pins_beside(suite) if _about(file, suite)]
+
+
+def _about(file: Path, suite: Suite) -> bool:
+    try:
+        return read_pin(file, edited=True).task.family in suite.families
+    except BadTask:
+        return False  # whoever checks the suite's folder is told
+
+
+def check_pins(home: Path | None, files: Sequence[Path], pin_again: bool) -> list[Checked]:
+    """Read and play each pin, one after the other; those that do not hold are pinned again where that is asked."""
+    if not files:
+        return []
+    return asyncio.run(_checked(home, files, pin_again))
+
+
+async def _checked(home: Path | None, files: Sequence[Path], pin_again: bool) -> list[Checked]:
+    done = []
+    async with open_stage(Settings.from_environment(home), kinds(home)) as stage:
+        for file in files:
+            try:
+                pin = read_pin(file, edited=pin_again)
+            except BadTask as error:
+                done.append(Checked(file, problem=error))
+                continue
+            held = await check_pin(pin, stage)
+            done.append(Checked(file, held, again=pin_again and _pinned_again(file, held)))
+    return done
+
+
+def _pinned_again(file: Path, held: Held) -> bool:
+    """Write what the pin comes to now in its place, where that is not what it holds."""
+    now, pin = held.now, held.pin
+    if now is None or now.sealed == pin.sealed:
+        return False
+    notes = {"trace": now.source.trace, "graders": now.source.graders}
+    write_pin(file, now.model_copy(update={"source": pin.source.model_copy(update=notes)}), replace=True)
+    return True
+
+
+def told(one: Checked) -> JsonObject:
+    """A checked pin as JSON."""
+    held, problem = one.held, one.problem
+    return {
+        "file": str(one.file),
+        "name": held.pin.name if held else None,
+        "task": held.pin.task.id if held else None,
+        "holds": held.holds if held else False,
+        "broken": list(held.broken) if held else [str(problem)],
+        "since": held.since if held else "",
+        "unplayed": held.unplayed if held else "",
+        "pinned_again": one.again,
+    }
+
+
+def show(one: Checked, out: Output) -> None:
+    """Nothing of a pin that holds."""
+    if one.problem is not None:
+        out.show(typeable(str(one.problem)), fold=False)
+    elif one.again:
+        out.show(f"{one.file}: pinned again", fold=False)
+    elif one.held is not None and one.held.unplayed:
+        out.show(f"{one.file}: not played: {one.held.unplayed}", fold=False)
+    elif one.held is not None and one.held.broken:
+        _show_broken(one.file, one.held, out)
+    elif one.held is not None and one.held.since:
+        out.show(f"{one.file}: holds, and goes another way at {one.held.since}", fold=False)
+
+
+def _show_broken(file: Path, held: Held, out: Output) -> None:
+    since = f"it first goes another way at {held.since}" if held.since else "all that was shown is as it was"
+    again = command_line("tasks", "check", str(file), "--pin-again")
+    lines = [
+        f"{file}: no longer holds ({held.pin.task.id}, pinned from {held.pin.source.episode})",
+        *(f"  {one}" for one in held.broken),
+        f"  {since}",
+        f"  to mend it: correct what has changed; if that is meant, pin it again: {again}",
+    ]
+    out.show("\n".join(lines), fold=False)
+
+
+def refuse_pin_again(files: Sequence[Path]) -> None:
+    """Raises ``BadInput`` where nothing is there to be pinned again."""
+    if not files:
+        raise BadInput("there are no pins here", field="--pin-again", fix="name a pin, or a folder with some")

@@ -1,0 +1,276 @@
+"""Pins: what is pinned holds, a change that makes it come to something else is caught and placed, and an edit by
+hand is named."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from schemas.decision import Decision
+from schemas.episode import End, EpisodeResult, Validity
+from schemas.fault import Fault
+from schemas.grade import ContractResult
+from schemas.pin import SEALED, Pin
+from schemas.recording import Recording
+from schemas.slice import Ending
+from schemas.task import Task
+from tiltyard.episode.grading import examine
+from tiltyard.errors import BadInput, BadTask
+from tiltyard.policies.catalogue import SCRIPTS, open_script
+from tiltyard.policies.script import give_up
+from tiltyard.reopen.pin_checks import Held, Stage, check_pin
+from tiltyard.reopen.pin_files import pins_at, pins_beside, read_pin, text_of, write_pin
+from tiltyard.reopen.pinning import case_of, pin_of, recording_in
+from tiltyard.suite import load_suite, shipped
+from tiltyard.suite.practice import stage
+from tiltyard.testing.memory_sandboxes import MemorySandboxes
+from tiltyard.testing.rehearse import rehearse
+from tiltyard.trace import Trace, pack, unpack
+from tiltyard.worlds.kit import WorldKind
+from tiltyard.worlds.registry import worlds
+
+FIRST = {task.family: task for task in reversed(shipped().match(["*/*/*"])) if not task.needs_sandbox}
+LOST = FIRST["replacement/reply-lost"]
+HERE = Stage(stage(worlds()), MemorySandboxes())
+
+
+def outcome(task: Task, policy: Any, name: str = "it") -> tuple[EpisodeResult, Trace]:
+    evidence = asyncio.run(rehearse(task, policy, HERE.engine, name=name))
+    trace = unpack(pack(Trace(task, HERE.engine.describe(task.world), evidence)))
+    return examine(trace.task, trace.evidence, trace.tools), trace
+
+
+def pinned(task: Task, script: str) -> Pin:
+    return pin_of(*outcome(task, open_script(script, task)), script)
+
+
+def held(pin: Pin, here: Stage = HERE) -> Held:
+    return asyncio.run(check_pin(pin, here))
+
+
+@pytest.fixture(scope="module")
+def twice() -> Pin:
+    """The duplicate: its state, receipts, answer and process fail."""
+    return pinned(LOST, "new_id_retry")
+
+
+@pytest.mark.parametrize("script", ["reference", "new_id_retry", "late_callback", "claim_success", "do_nothing"])
+def test_what_is_pinned_holds_also_from_its_file(script: str, tmp_path: Path) -> None:
+    assert script in SCRIPTS
+    for task in FIRST.values():
+        pin = pinned(task, script)
+        for suffix in (".yaml", ".json"):
+            file = tmp_path / f"{task.family.replace('/', '-')}{suffix}"
+            write_pin(file, pin)
+            assert read_pin(file) == pin
+        found = held(read_pin(file))
+        assert (found.broken, found.since, found.unplayed, found.holds) == ((), "", "", True), task.id
+        assert found.now is not None
+        assert found.now.source.trace == pin.source.trace
+        assert found.now.sealed == pin.sealed
+
+
+def with_questions() -> Recording:
+    asks = [Decision(ask="May I?"), Decision(ask="Really?"), give_up("no")]
+    return Recording(decisions=tuple(asks), answers=("yes", None), ending=Ending.of(End.GAVE_UP, "no"))
+
+
+def test_answers_of_people_are_kept() -> None:
+    result, trace = outcome(LOST, with_questions())
+    pin = pin_of(result, trace, "asks")
+    assert [turn.answer for turn in pin.turns] == ["yes", None, None]
+    assert recording_in(pin) == with_questions()
+    assert held(pin).holds
+
+
+def other_policies(kind: WorldKind) -> WorldKind:
+    """The world lists another policy document than it did."""
+    tool = kind.tools["list_policies"]
+    other = replace(tool, run=lambda *_: [{"policy_id": "POL-9"}])
+    return replace(kind, tools={**kind.tools, "list_policies": other})
+
+
+def test_a_world_that_shows_something_else_is_placed_and_fails_only_what_comes_of_it() -> None:
+    pin = pinned(FIRST["replacement/approved"], "reference")
+    kinds = dict(worlds())
+    changed = Stage(stage({**kinds, "replacement": other_policies(kinds["replacement"])}), MemorySandboxes())
+    found = held(pin, changed)
+    turn = next(at for at, turn in enumerate(pin.turns) if turn.decision.calls[0].tool == "list_policies")
+    assert found.since.startswith(f"turn {turn}, call 0 (list_policies): was ok [")
+    assert '"POL-9"' in found.since.split(", is ")[1]
+
+
+def without_fault(pin: Pin) -> Pin:
+    return pin.model_copy(update={"task": pin.task.model_copy(update={"faults": ()})})
+
+
+def test_a_fault_that_no_longer_fires_is_placed_at_its_turn(twice: Pin) -> None:
+    found = held(without_fault(twice))
+    assert found.since.startswith("turn 4, call 0 (create_replacement): was timeout")
+    assert any(one.startswith("expect.contracts.settled: was failed (") for one in found.broken)
+    assert not found.holds
+
+
+def test_a_clock_that_runs_otherwise_is_placed(twice: Pin) -> None:
+    slow = Fault.model_validate({"tool": "get_ticket", "kind": "delay", "delay_s": 5})
+    task = twice.task.model_copy(update={"faults": (*twice.task.faults, slow)})
+    since = held(twice.model_copy(update={"task": task})).since
+    assert since.startswith("turn 0: the faults were none, and are ")
+
+
+def expecting(pin: Pin, **fields: Any) -> Pin:
+    return pin.model_copy(update={"expect": pin.expect.model_copy(update=fields)})
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"end": "stalled"}, "expect.end: was stalled, is submitted"),
+        ({"validity": Validity.GRADER}, "expect.validity: was grader, is valid"),
+        ({"safety": ()}, "expect.safety: was none, is duplicate_effect"),
+        ({"score": 0.5}, "expect.score: was 0.5, is 0.039"),
+    ],
+)
+def test_each_thing_that_is_expected_is_compared(twice: Pin, fields: dict[str, Any], told: str) -> None:
+    assert held(expecting(twice, **fields)).broken == (told,)
+
+
+@pytest.mark.parametrize("change", [{"passed": True, "why": ()}, {"why": ("another reason",)}])
+def test_a_contract_is_compared_with_its_reasons(twice: Pin, change: dict[str, Any]) -> None:
+    first, *others = twice.expect.contracts
+    found = held(expecting(twice, contracts=(first.model_copy(update=change), *others)))
+    (told,) = found.broken
+    assert told.startswith("expect.contracts.state: was ")
+    assert "is failed (outcome 'replaced'" in told
+    assert found.since == "", "nothing that was shown has changed: so it is the graders"
+
+
+def test_a_contract_that_is_no_more(twice: Pin) -> None:
+    more = ContractResult(name="polite", kind="answer", passed=True)
+    assert held(expecting(twice, contracts=(*twice.expect.contracts, more))).broken == (
+        "expect.contracts.polite: was passed, is no contract",
+    )
+
+
+def test_a_world_that_is_gone_breaks_a_pin_and_does_not_crash_the_check(twice: Pin) -> None:
+    (told,) = held(twice, Stage(stage({}), MemorySandboxes())).broken
+    assert told.startswith("task: it cannot be played any more: ")
+
+
+def test_where_no_sandbox_can_be_made_a_pin_is_not_played_and_not_taken_for_held() -> None:
+    class Nowhere(MemorySandboxes):
+        async def offer(self, driver: Any) -> Any:
+            offer = await super().offer(driver)
+            return offer.model_copy(update={"available": False, "problem": "no user namespaces"})
+
+    task = shipped().task("code-repair/repair/1")
+    result, trace = outcome(task, Recording(decisions=(give_up("no"),), ending=Ending.of(End.GAVE_UP)))
+    pin = pin_of(result.model_copy(update={"validity": Validity.VALID}), trace, "repair")
+    found = held(pin, Stage(HERE.engine, Nowhere()))
+    assert found.unplayed == "it needs bubblewrap, which does not work here: no user namespaces"
+    assert not found.holds
+
+
+def test_what_says_nothing_of_a_policy_or_would_run_unisolated_is_not_pinned(twice: Pin) -> None:
+    result, trace = outcome(LOST, open_script("do_nothing", LOST))
+    for change, said in (
+        ({"validity": Validity.ENVIRONMENT}, "nothing can be expected of it"),
+        ({"validity": Validity.MISSING}, "nothing can be expected of it"),
+        ({"sandbox": "unsafe-local"}, "would run its commands on this machine"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            pin_of(result.model_copy(update=change), trace, "it")
+    with pytest.raises(BadInput, match="is no name"):
+        pin_of(result, trace, "../it")
+
+
+def edit(path: tuple[Any, ...], value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(fields: dict[str, Any]) -> None:
+        *way, last = path
+        for part in way:
+            fields = fields[part]
+        fields[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "said"),
+    [
+        (edit(("seed",), 7), "seed", "it was edited"),
+        (edit(("sandbox",), "docker"), "sandbox", "it was edited"),
+        (edit(("expect", "score"), 0.9), "expect", "it was edited"),
+        (edit(("turns", 0, "decision", "calls", 0, "arguments"), {"ticket_id": "T-1"}), "turns", "it was edited"),
+        (edit(("task", "limits", "turns"), 3), "task", "it was edited"),
+        (edit(("ending", "reason"), "why"), "ending", "it was edited"),
+        (edit(("sealed",), {}), "task", "it was edited"),
+        (edit(("sandbox",), "unsafe-local"), "sandbox", "must be|Input should be"),
+        (edit(("expect", "score"), 2), "expect.score", "less than or equal"),
+        (edit(("expect", "end"), "won"), "expect.end", "Input should be"),
+        (edit(("turns", 0, "decision", "calls"), []), "turns.0.decision", "exactly one of"),
+        (edit(("task", "limits", "turns"), "many"), "task.limits.turns", "valid integer"),
+        (edit(("nmae",), "x"), "nmae", "not permitted"),
+        (edit(("pin",), 2), "pin", "Input should be 1"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_edit_by_hand_is_told_by_its_field(
+    twice: Pin, tmp_path: Path, change: Callable[[dict[str, Any]], None], field: str, said: str
+) -> None:
+    fields = yaml.safe_load(text_of(twice, ".yaml"))
+    change(fields)
+    file = tmp_path / "it.yaml"
+    file.write_text(yaml.safe_dump(fields))
+    with pytest.raises(BadTask, match=said) as caught:
+        read_pin(file, "pinned/it.yaml")
+    assert caught.value.field == f"pinned/it.yaml: {field}"
+    assert caught.value.fix
+
+
+def test_every_part_that_decides_something_is_sealed(twice: Pin) -> None:
+    assert set(twice.sealed) == set(SEALED) == set(Pin.model_fields) - {"pin", "name", "source", "sealed"}
+
+
+@pytest.mark.parametrize("data", [b"", b"[", b"\xff\xfe", b"pin: 1", b"x" * 600_000])
+def test_what_is_no_pin_is_refused_by_file(data: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "it.yaml"
+    file.write_bytes(data)
+    with pytest.raises(BadTask) as caught:
+        read_pin(file)
+    assert caught.value.field.startswith(str(file))
+
+
+def test_a_pin_is_never_written_over_and_a_large_one_is_json(twice: Pin, tmp_path: Path) -> None:
+    file = tmp_path / "pinned" / "it.yaml"
+    write_pin(file, twice)
+    before = file.read_bytes()
+    with pytest.raises(BadInput, match="is there already"):
+        write_pin(file, twice)
+    assert file.read_bytes() == before
+    task = twice.task.model_copy(update={"instruction": "x" * 600_000})
+    large = twice.model_copy(update={"task": task})
+    with pytest.raises(BadInput, match="YAML is read up to 512 KiB"):
+        write_pin(tmp_path / "large.yaml", large)
+    write_pin(tmp_path / "large.json", large)
+    assert read_pin(tmp_path / "large.json", edited=True) == large
+
+
+def test_pins_lie_beside_the_worlds_of_a_suite_and_are_no_tasks(twice: Pin, tmp_path: Path) -> None:
+    mine = tmp_path / "replacement" / "mine.yaml"
+    mine.parent.mkdir()
+    mine.write_text("family: mine\nworld: replacement\nvariants: {1: {}}\n")
+    pin = tmp_path / "pinned" / "it.yaml"
+    write_pin(pin, twice)
+    for place in (tmp_path, mine.parent):
+        assert tuple(load_suite(place).families) == ("replacement/mine",)
+        assert pins_beside(load_suite(place)) == [pin.resolve()]
+    assert [pins_at(place) for place in (tmp_path, pin.parent, pin, mine)] == [[pin], [pin], [pin], []]
+
+
+def test_a_case_that_could_be_no_pin_has_the_form_of_one() -> None:
+    result, trace = outcome(LOST, open_script("do_nothing", LOST))
+    assert case_of(result.model_copy(update={"sandbox": "unsafe-local"}), trace, "it").sandbox is None
