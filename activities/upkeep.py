@@ -1,6 +1,7 @@
 """What the janitor sees: leases and open trials, and whether their workflows live."""
 
 from collections.abc import AsyncIterator, Sequence, Set
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
@@ -12,6 +13,7 @@ from schemas.host import Permit
 from schemas.sandbox import SandboxRecord
 from schemas.slice import Ending, LeaseRef
 from schemas.start import SandboxPlace
+from schemas.upgrade import Elsewhere
 from schemas.upkeep import Abandoned, Hosted, InspectOrder, UpkeepOrder, UpkeepReport
 from schemas.world import Lease, Owner
 from tiltyard.episode.delivery import Reconciler
@@ -28,8 +30,19 @@ ENDINGS: dict[ChainState, Ending] = {
 """How an episode ended whose workflow did not say so itself."""
 
 
+@dataclass(frozen=True)
+class _Noted:
+    """What a look at workflows comes upon: those that it terminated, and episodes of other versions than ours."""
+
+    terminated: list[str] = field(default_factory=list)
+    elsewhere: dict[str, Elsewhere] = field(default_factory=dict)
+
+
 class UpkeepActivities:
-    """Looks for abandoned episodes. Only what ``cluster`` and ``temporal_namespace`` own is ours to judge."""
+    """Looks for abandoned episodes. Only what ``cluster`` and ``temporal_namespace`` own is ours to judge.
+
+    ``version`` names the workflows' code that this worker has; empty for a worker without versions.
+    """
 
     def __init__(
         self,
@@ -39,12 +52,14 @@ class UpkeepActivities:
         chains: Chains,
         cluster: str,
         temporal_namespace: str,
+        version: str = "",
     ) -> None:
         self._world = world
         self._reconciler = reconciler
         self._records = records
         self._chains = chains
         self._place = (cluster, temporal_namespace)
+        self._version = version
 
     @activity.defn
     async def inspect(self, order: InspectOrder) -> UpkeepReport:
@@ -56,10 +71,10 @@ class UpkeepActivities:
         leases = await self._reconciler.until_reply(self._world.leases)
         mine = [lease for lease in leases if (lease.owner.cluster, lease.owner.temporal_namespace) == self._place]
         problems: list[str] = []
-        terminated: list[str] = []
+        noted = _Noted()
         found: list[Abandoned] = []
         unrecorded: list[Lease] = []
-        async for spec, lease, ending in self._without_workflow(mine, order, terminated):
+        async for spec, lease, ending in self._without_workflow(mine, order, noted):
             if spec is None and lease is not None:
                 unrecorded.append(lease)
             elif spec is not None and (spec.sandbox is None or seen.all_seen):
@@ -68,29 +83,30 @@ class UpkeepActivities:
         await kept(problems, self._quarantine(unrecorded))
         return UpkeepReport(
             abandoned=tuple(found),
-            terminated=tuple(terminated),
-            discard=await self._unwanted(seen.unowned, reclaimed, order, terminated),
+            discard=await self._unwanted(seen.unowned, reclaimed, order, noted),
+            terminated=tuple(noted.terminated),
+            elsewhere=tuple(noted.elsewhere.values()),
             problems=tuple(problems),
         )
 
     async def _without_workflow(
-        self, mine: Sequence[Lease], order: UpkeepOrder, terminated: list[str]
+        self, mine: Sequence[Lease], order: UpkeepOrder, noted: _Noted
     ) -> AsyncIterator[tuple[EpisodeSpec | None, Lease | None, Ending]]:
         """Leases, and open trials without one, whose workflow is closed or gone; no spec: the trial of the lease is
         not recorded."""
         for lease in mine:
-            ending = await self._ending(lease.owner, order, terminated)
+            ending = await self._ending(lease.owner, order, noted)
             if ending is not None:
                 yield await self._records.spec(lease.episode_id), lease, ending
         leased = {lease.episode_id for lease in mine}
         for spec in await self._records.unfinished(timedelta(seconds=order.grace_s)):
             if spec.episode_id not in leased:
-                ending = await self._ending(self._owner_of(spec), order, terminated)
+                ending = await self._ending(self._owner_of(spec), order, noted)
                 if ending is not None:
                     yield spec, None, ending
 
     async def _unwanted(
-        self, unowned: Sequence[Hosted], reclaimed: Set[str], order: UpkeepOrder, terminated: list[str]
+        self, unowned: Sequence[Hosted], reclaimed: Set[str], order: UpkeepOrder, noted: _Noted
     ) -> tuple[Hosted, ...]:
         """Sandboxes whose workflow is closed or gone, but for those that a reclaim collects first.
 
@@ -99,7 +115,7 @@ class UpkeepActivities:
         others = [
             one for one in unowned if one.record.episode_id not in reclaimed or not _is_episodes_own(one.record)
         ]
-        return tuple([one for one in others if await self._ending(one.record.owner, order, terminated) is not None])
+        return tuple([one for one in others if await self._ending(one.record.owner, order, noted) is not None])
 
     async def _quarantine(self, unrecorded: Sequence[Lease]) -> None:
         """End leases of which no trial is recorded: there is nothing to grade, and nothing to trust."""
@@ -135,15 +151,27 @@ class UpkeepActivities:
             place = place.model_copy(update=there)
         return Abandoned(spec=spec, lease=ref, ending=ending, tuning=order.tuning, never_ran=never_ran, place=place)
 
-    async def _ending(self, owner: Owner, order: UpkeepOrder, terminated: list[str]) -> Ending | None:
+    async def _ending(self, owner: Owner, order: UpkeepOrder, noted: _Noted) -> Ending | None:
         chain = await self._chains.describe(owner)
         if chain.state is not ChainState.RUNNING:
-            return ENDINGS[chain.state]
+            return _ended(chain.state, chain.reason)
         if chain.failed_attempts < order.stuck_attempts:
+            self._note_version(owner, chain.version, noted)
             return None
-        await self._chains.terminate(owner, f"its task failed {chain.failed_attempts} times")
-        terminated.append(owner.workflow_id)
-        return ENDINGS[ChainState.TERMINATED]
+        why = f"its task failed {chain.failed_attempts} times"
+        await self._chains.terminate(owner, why)
+        noted.terminated.append(owner.workflow_id)
+        return _ended(ChainState.TERMINATED, why)
+
+    def _note_version(self, owner: Owner, version: str, noted: _Noted) -> None:
+        if version and self._version and version != self._version:
+            episode_id = owner.workflow_id.removeprefix(workflow_id(""))
+            noted.elsewhere[episode_id] = Elsewhere(episode_id=episode_id, owner=owner, version=version)
+
+
+def _ended(state: ChainState, reason: str) -> Ending:
+    ending = ENDINGS[state]
+    return Ending.of(ending.end, f"{ending.reason}: {reason}") if reason else ending
 
 
 def _is_episodes_own(record: SandboxRecord) -> bool:

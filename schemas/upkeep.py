@@ -7,17 +7,20 @@ from schemas.episode import EpisodeSpec
 from schemas.sandbox import SandboxRecord, SandboxRef
 from schemas.slice import Ending, LeaseRef
 from schemas.start import SandboxPlace, Tuning
+from schemas.upgrade import Elsewhere, Stranded
 
 
 class UpkeepOrder(Model):
     """``stuck_attempts``: a workflow whose task failed this often in a row is terminated first.
 
-    ``grace_s``: a planned trial without a workflow is missing only after this time.
+    ``grace_s``: a planned trial without a workflow is missing only after this time. ``stranded_s``: an episode is
+    terminated that has waited so long for a worker of its version.
     """
 
     tuning: Tuning = Tuning()
     stuck_attempts: int = Field(default=20, ge=2)
     grace_s: float = Field(default=60, ge=0)
+    stranded_s: float = Field(default=86_400, ge=0)
 
 
 class Hosted(Model):
@@ -79,12 +82,14 @@ class Abandoned(Model):
 class UpkeepReport(Model):
     """What one pass found; ``problems`` are why it did not do all: services that failed it.
 
-    ``discard`` are sandboxes of workflows that are closed or gone, which nobody collects.
+    ``discard`` are sandboxes of workflows that are closed or gone, which nobody collects. ``elsewhere`` are
+    episodes that began with another version of the workflows' code than this worker's.
     """
 
     abandoned: tuple[Abandoned, ...] = ()
     terminated: tuple[str, ...] = ()
     discard: tuple[Hosted, ...] = ()
+    elsewhere: tuple[Elsewhere, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -92,7 +97,8 @@ class UpkeepSummary(Model):
     """What one pass started and ended.
 
     ``discarded`` sandboxes had no workflow any more, or one that went on without them; ``swept`` were things that
-    belonged to no sandbox. What ``lost_hosts`` have is ended when they come back.
+    belonged to no sandbox. What ``lost_hosts`` have is ended when they come back. Of episodes whose version has no
+    worker, ``moved`` go on with ours and ``stranded`` cannot. ``at_s`` is when the pass ended, since the epoch.
     """
 
     reclaimed: tuple[str, ...] = ()
@@ -100,3 +106,6 @@ class UpkeepSummary(Model):
     discarded: int = 0
     swept: int = 0
     lost_hosts: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
+    stranded: tuple[Stranded, ...] = ()
+    at_s: float = 0

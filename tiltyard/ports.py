@@ -318,10 +318,16 @@ class ChainState(StrEnum):
 
 @dataclass(frozen=True)
 class Chain:
-    """A workflow's chain of runs. ``failed_attempts`` counts failures of its current task in a row."""
+    """A workflow's chain of runs. ``failed_attempts`` counts failures of its current task in a row.
+
+    ``version`` is what its next task is for, where only one version of the workflows' code may have it. ``reason``
+    is why it was terminated, as whoever did it said.
+    """
 
     state: ChainState
     failed_attempts: int = 0
+    version: str = ""
+    reason: str = ""
 
 
 class Chains(Protocol):

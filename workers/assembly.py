@@ -2,20 +2,28 @@
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Set
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from temporalio.client import Client
-from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerTuner
+from temporalio.common import WorkerDeploymentVersion
+from temporalio.worker import (
+    PollerBehaviorSimpleMaximum,
+    UnsandboxedWorkflowRunner,
+    Worker,
+    WorkerDeploymentConfig,
+    WorkerTuner,
+)
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.closing import ClosingActivities
 from activities.hosting import HostActivities
 from activities.leasing import LeaseActivities
 from activities.turns import TurnActivities
+from activities.upgrading import UpgradeActivities
 from activities.upkeep import UpkeepActivities
 from schemas.host import host_queue, sandboxes_queue
 from schemas.task import Task
@@ -32,9 +40,12 @@ from tiltyard.episode.tasks import TaskShelf
 from tiltyard.ports import Chains, Journal, Objects, Policies, Records, Sandboxes, World
 from tiltyard.reopen.branching import Branching
 from tiltyard.reopen.playing import PoliciesAndRecordings
+from workers.histories import problem_of
 from workers.hosts import beating
 from workers.permits import SandboxPermits, by_permit
 from workers.settings import Settings
+from workers.unversioned import UnversionedRunner
+from workers.versions import GONE, TemporalVersions, keeping_current
 from workflows.episode import EpisodeWorkflow
 from workflows.janitor import JanitorWorkflow, ReclaimWorkflow
 
@@ -91,6 +102,7 @@ class _Bench:
     settings: Settings
     committed: Committed
     permits: SandboxPermits
+    version: str = ""
 
     @cached_property
     def load_task(self) -> Callable[[str], Awaitable[Task]]:
@@ -128,9 +140,10 @@ def activities_of(
     settings: Settings,
     committed: Committed = lambda episode_id: None,
     permits: SandboxPermits | None = None,
+    version: str = "",
 ) -> list[Callable[..., Any]]:
-    """All activities over these parts."""
-    bench = _Bench(parts, settings, committed, permits or SandboxPermits(parts.sandboxes.capacity))
+    """All activities over these parts, but for those of a worker with a version."""
+    bench = _Bench(parts, settings, committed, permits or SandboxPermits(parts.sandboxes.capacity), version)
     turns, leases, closing = _turns(bench), _leases(bench), _closing(bench)
     hosting, upkeep = _hosting(bench), _upkeep(bench)
     return [
@@ -176,7 +189,7 @@ def _hosting(of: _Bench) -> HostActivities:
 
 
 def _upkeep(of: _Bench) -> UpkeepActivities:
-    return UpkeepActivities(of.parts.world, of.reconciler, of.parts.records, of.parts.chains, *of.place)
+    return UpkeepActivities(of.parts.world, of.reconciler, of.parts.records, of.parts.chains, *of.place, of.version)
 
 
 def _clock() -> Callable[[], float]:
@@ -193,13 +206,26 @@ async def at_work(
     committed: Committed = lambda episode_id: None,
     workflows: Sequence[type] = WORKFLOWS,
     grace: timedelta = GRACE,
+    build: str = "",
+    gone: timedelta = GONE,
 ) -> AsyncIterator[None]:
     """All that one worker process does: for any episode, for those whose sandboxes its host has, and, while the
-    host has room, for those that look for some. It tells that the host is there before it takes anything up."""
+    host has room, for those that look for some. It tells that the host is there before it takes anything up.
+
+    ``build`` names the version of the workflows, which becomes the current one; without one, the worker takes what
+    has no version either. A worker of another version is ``gone`` that has been silent for so long.
+    """
     permits = SandboxPermits(parts.sandboxes.capacity)
-    activities = activities_of(parts, settings, committed, permits)
+    activities = activities_of(parts, settings, committed, permits, build)
     queue, host = settings.task_queue, host_queue(settings.task_queue, settings.host)
-    anything = worker_of(client, activities, queue, workflows, grace, most=settings.slots + MOST)
+    problem = partial(problem_of, workflows=workflows, runner=workflow_runner())
+    versions = TemporalVersions(client, queue, build, problem, gone) if build else None
+    upgrades = [UpgradeActivities(versions, parts.chains).upgrade] if versions else []
+    anything = worker_of(
+        *(client, [*activities, *upgrades], queue, workflows, grace),
+        most=settings.slots + MOST,
+        version=versions.ours if versions else None,
+    )
     here = worker_of(
         *(client, _only(activities, HOST_STEPS), host, (), grace), most=settings.slots + SPARE, polls=HOST_POLLS
     )
@@ -208,7 +234,8 @@ async def at_work(
         tuner=by_permit(permits),
         polls=1,
     )
-    async with beating(parts.records, parts.sandboxes, settings), anything, here, orders:
+    current = keeping_current(versions) if versions else nullcontext()
+    async with beating(parts.records, parts.sandboxes, settings), anything, here, orders, current:
         yield
 
 
@@ -225,18 +252,22 @@ def worker_of(
     tuner: WorkerTuner | None = None,
     most: int | None = None,
     polls: int = POLLS,
+    version: WorkerDeploymentVersion | None = None,
 ) -> Worker:
     """A worker that runs workflows and activities on one queue. At its end activities have ``grace`` to end too.
 
     ``most`` activities run at once, or as many as the ``tuner`` says; ``polls`` ask for more of them.
+    What has a ``version`` gets what began with it, and what begins while it is the current one.
     """
+    deployment = WorkerDeploymentConfig(version=version, use_worker_versioning=True) if version else None
     return Worker(
         client,
         task_queue=task_queue,
         workflows=list(workflows),
         activities=list(activities),
-        workflow_runner=workflow_runner(),
+        workflow_runner=workflow_runner(versioned=version is not None),
         graceful_shutdown_timeout=grace,
+        deployment_config=deployment,
         tuner=tuner,
         max_concurrent_activities=most,
         activity_task_poller_behavior=PollerBehaviorSimpleMaximum(polls),
@@ -246,9 +277,10 @@ def worker_of(
     )
 
 
-@lru_cache(maxsize=1)
-def workflow_runner() -> SandboxedWorkflowRunner:
+@lru_cache(maxsize=2)
+def workflow_runner(versioned: bool = True) -> SandboxedWorkflowRunner:
     """The runner of worker and replayer; our modules are set as passed through once, here."""
     return SandboxedWorkflowRunner(
-        restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
+        restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH),
+        runner_class=UnsandboxedWorkflowRunner if versioned else UnversionedRunner,
     )

@@ -2,7 +2,15 @@
 
 from datetime import timedelta
 
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowQueryFailedError
+from temporalio.api.enums.v1 import VersioningBehavior
+from temporalio.api.workflow.v1 import WorkflowExecutionVersioningInfo
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowHistoryEventFilterType,
+    WorkflowQueryFailedError,
+)
 from temporalio.service import RPCError, RPCStatusCode
 
 from schemas.status import SandboxHolding
@@ -42,7 +50,18 @@ class TemporalChains:
         if owner.first_run_id and info.first_run_id != owner.first_run_id:
             return Chain(ChainState.GONE)
         state = STATES.get(found.status, ChainState.RUNNING) if found.status else ChainState.RUNNING
-        return Chain(state, found.raw_description.pending_workflow_task.attempt)
+        attempts = found.raw_description.pending_workflow_task.attempt
+        reason = await self._why_terminated(found) if state is ChainState.TERMINATED else ""
+        return Chain(state, attempts, version_of(info.versioning_info), reason)
+
+    async def _why_terminated(self, found: WorkflowExecutionDescription) -> str:
+        handle = self._client.get_workflow_handle(found.id, run_id=found.run_id)
+        closing = WorkflowHistoryEventFilterType.CLOSE_EVENT
+        try:
+            events = [one async for one in handle.fetch_history_events(event_filter_type=closing)]
+        except RPCError:
+            return ""
+        return events[-1].workflow_execution_terminated_event_attributes.reason if events else ""
 
     async def holding(self, owner: Owner) -> SandboxHolding | None:
         handle = self._client.get_workflow_handle(owner.workflow_id)
@@ -61,3 +80,14 @@ class TemporalChains:
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise EnvironmentFailed(f"the Temporal server does not answer: {error}") from error
+
+
+def version_of(info: WorkflowExecutionVersioningInfo) -> str:
+    """The build that alone may have the workflow's next task; empty where the current one may, whichever it is."""
+    override = info.versioning_override
+    if override.HasField("one_time"):
+        return override.one_time.target_deployment_version.build_id
+    if override.HasField("pinned"):
+        return override.pinned.version.build_id
+    pinned = info.behavior == VersioningBehavior.VERSIONING_BEHAVIOR_PINNED and not override.auto_upgrade
+    return info.deployment_version.build_id if pinned else ""

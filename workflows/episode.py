@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from temporalio import workflow
+from temporalio.common import VersioningBehavior
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from activities.leasing import LeaseActivities
@@ -27,7 +28,7 @@ from workflows.slices import EpisodeSlices
 from workflows.waits import hold, since, timed
 
 
-@workflow.defn(name="Episode")
+@workflow.defn(name="Episode", versioning_behavior=VersioningBehavior.PINNED)
 class EpisodeWorkflow:
     """One trial of one task by one policy."""
 

@@ -7,16 +7,18 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from temporalio import workflow
-from temporalio.common import WorkflowIDReusePolicy
+from temporalio.common import VersioningBehavior, WorkflowIDReusePolicy
 from temporalio.exceptions import ActivityError, ApplicationError, WorkflowAlreadyStartedError
 from temporalio.workflow import ActivityConfig
 
 from activities.hosting import HostActivities
+from activities.upgrading import UpgradeActivities
 from activities.upkeep import UpkeepActivities
 from schemas.episode import workflow_id
 from schemas.host import Hosts, HostsOrder, host_queue
 from schemas.slice import Summary
 from schemas.start import Tuning
+from schemas.upgrade import UpgradeOrder, Upgrades
 from schemas.upkeep import (
     Abandoned,
     Discard,
@@ -35,8 +37,14 @@ from workflows.options import RETRY, on_queue
 ParamT = TypeVar("ParamT")
 ResultT = TypeVar("ResultT")
 
+UPGRADES = "upgrades"
+"""The patch by which a pass looks after episodes whose version has no worker."""
 
-@workflow.defn(name="Janitor")
+MOST_BETWEEN_S = 120.0
+"""What two passes that saw an episode stranded say at most of how long it waited between them."""
+
+
+@workflow.defn(name="Janitor", versioning_behavior=VersioningBehavior.AUTO_UPGRADE)
 class JanitorWorkflow:
     """One pass. Each abandoned episode is reclaimed by a workflow of its own, so that none holds up another.
 
@@ -54,7 +62,8 @@ class JanitorWorkflow:
         started = [one.spec.episode_id for one in report.abandoned if await _start_reclaim(one)]
         by_host = {host: [one for one in report.discard if one.host == host] for host in hosts.there}
         ended = await asyncio.gather(*(_discard(host, unwanted, order) for host, unwanted in by_host.items()))
-        return _summed_up(tuple(started), hosts, report, looks, ended)
+        upgrades = await _upgrade(report, order) if report.elsewhere and workflow.patched(UPGRADES) else Upgrades()
+        return _summed_up(tuple(started), hosts, report, looks, ended, upgrades)
 
 
 def _summed_up(
@@ -63,18 +72,47 @@ def _summed_up(
     report: UpkeepReport,
     looks: Sequence[HostLook],
     ended: Sequence[Discarded],
+    upgrades: Upgrades,
 ) -> UpkeepSummary:
     """What the pass has done. Raises ``ApplicationError`` with all that it could not do."""
-    told = [report.problems, *(look.problems for look in looks), *(one.problems for one in ended)]
+    told = [
+        report.problems,
+        upgrades.problems,
+        *(look.problems for look in looks),
+        *(one.problems for one in ended),
+    ]
     if problems := list(chain.from_iterable(told)):
         raise ApplicationError("; ".join(problems), type="EnvironmentFailed")
     return UpkeepSummary(
         reclaimed=started,
-        terminated=report.terminated,
+        terminated=(*report.terminated, *upgrades.terminated),
         discarded=sum(look.discarded for look in looks) + sum(one.discarded for one in ended),
         swept=sum(look.swept for look in looks),
         lost_hosts=hosts.lost,
+        moved=upgrades.moved,
+        stranded=upgrades.stranded,
+        at_s=workflow.now().timestamp(),
     )
+
+
+async def _upgrade(report: UpkeepReport, order: UpkeepOrder) -> Upgrades:
+    wanted = UpgradeOrder(elsewhere=report.elsewhere, waited_s=_waited_s(), limit_s=order.stranded_s)
+    options = _options(order.tuning)
+    try:
+        return await workflow.execute_activity_method(UpgradeActivities.upgrade, wanted, **options)
+    except ActivityError as error:
+        return Upgrades(problems=(f"versions: {error.cause}",))
+
+
+def _waited_s() -> dict[str, float]:
+    """For how long each stranded episode has waited, as passes saw it: a stack that is down costs no time."""
+    if not workflow.has_last_completion_result():
+        return {}
+    last = workflow.get_last_completion_result(UpkeepSummary)
+    if last is None:
+        return {}
+    since = min(max(0.0, workflow.now().timestamp() - last.at_s), MOST_BETWEEN_S)
+    return {one.episode_id: one.waited_s + since for one in last.stranded}
 
 
 def _seen(order: UpkeepOrder, looks: Sequence[HostLook]) -> InspectOrder:
@@ -145,7 +183,7 @@ async def _start_reclaim(abandoned: Abandoned) -> bool:
     return True
 
 
-@workflow.defn(name="Reclaim")
+@workflow.defn(name="Reclaim", versioning_behavior=VersioningBehavior.AUTO_UPGRADE)
 class ReclaimWorkflow:
     """Does for one abandoned episode what its own workflow cannot do any more."""
 
