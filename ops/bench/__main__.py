@@ -20,6 +20,7 @@ SUBJECTS = {
     "temporal": "ops.bench.temporal",
     "exec": "ops.bench.commands",
     "namespace": "ops.bench.namespaces",
+    "past": "ops.bench.pasts",
     "throughput": "ops.bench.throughput",
     "memory": "ops.bench.memory",
 }
