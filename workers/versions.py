@@ -128,7 +128,9 @@ class TemporalVersions:
         if current == ours:
             return True
         since = {one.deployment_version.build_id: one.create_time.ToNanoseconds() for one in info.version_summaries}
-        if current and since.get(ours, 0) <= since.get(current, 0) and current in await self.served():
+        if ours not in since:
+            raise _NotRegistered
+        if current and since[ours] <= since.get(current, 0) and current in await self.served():
             return False
         await self._client.workflow_service.set_worker_deployment_current_version(
             SetWorkerDeploymentCurrentVersionRequest(
@@ -146,10 +148,18 @@ class TemporalVersions:
         return found.worker_deployment_info
 
 
-def _until_registered() -> AsyncRetrying:
+class _NotRegistered(Exception):
+    """The server has not heard yet of a worker of ours."""
+
+
+def _is_not_registered(error: BaseException) -> bool:
     unknown = (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION)
+    return isinstance(error, _NotRegistered) or (isinstance(error, RPCError) and error.status in unknown)
+
+
+def _until_registered() -> AsyncRetrying:
     return AsyncRetrying(
-        retry=retry_if_exception(lambda error: isinstance(error, RPCError) and error.status in unknown),
+        retry=retry_if_exception(_is_not_registered),
         wait=wait_random_exponential(multiplier=0.05, max=1),
         stop=stop_after_delay(REGISTERED),
         reraise=True,
@@ -160,6 +170,8 @@ def _until_registered() -> AsyncRetrying:
 def _answered() -> Iterator[None]:
     try:
         yield
+    except _NotRegistered:
+        raise EnvironmentFailed("the Temporal server does not notice that this worker asks for tasks") from None
     except RPCError as error:
         if error.status is RPCStatusCode.UNIMPLEMENTED:
             raise EnvironmentFailed(

@@ -144,9 +144,11 @@ class Arena:
         assert found is not None, "no outcome was recorded"
         return found
 
-    async def clean_up(self, stuck_attempts: int = 20, tuning: Tuning = QUICK) -> UpkeepSummary:
+    async def clean_up(
+        self, stuck_attempts: int = 20, tuning: Tuning = QUICK, stranded_s: float = 3600
+    ) -> UpkeepSummary:
         """One pass of the janitor, and the end of all that it started."""
-        order = UpkeepOrder(tuning=tuning, grace_s=0, stuck_attempts=stuck_attempts)
+        order = UpkeepOrder(tuning=tuning, grace_s=0, stuck_attempts=stuck_attempts, stranded_s=stranded_s)
         summary = await self.client.execute_workflow(
             JanitorWorkflow.run, order, id=f"janitor-{new_episode_id()}", task_queue=self.queue
         )
