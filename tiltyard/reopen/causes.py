@@ -35,6 +35,15 @@ def cause_of(found: Difference, left: Trace, right: Trace, recording: Recording 
     return "nondeterminism"
 
 
+def tool_of(found: Difference, left: Trace) -> str:
+    """The tool of the call that a difference is of; nothing where it is of none, or of several."""
+    turns = left.evidence.turns
+    if found.turn is None or found.call is None or found.turn >= len(turns):
+        return ""
+    calls = turns[found.turn].decision.calls
+    return calls[found.call].tool if found.call < len(calls) else ""
+
+
 def _lacks_answer(found: Difference, left: Trace, recording: Recording) -> bool:
     """Whether a question up to there was answered by nobody for want of an answer that once was given."""
     until = _turns_until(found.turn, left)

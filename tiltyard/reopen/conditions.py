@@ -21,7 +21,7 @@ OF_THE_TASK = ("limits", "settle", "waiting", "polling_tools", "answers", "tools
 
 def environment_differs(left: Trace, right: Trace) -> tuple[Differing, ...]:
     """Whatever of the environments was not the same."""
-    return tuple(_differing(_environment(left), _environment(right), ""))
+    return tuple(differing(_environment(left), _environment(right)))
 
 
 def tools_differ(left: Trace, right: Trace) -> Mapping[str, tuple[Differing, ...]]:
@@ -35,7 +35,7 @@ def _tool_differs(name: str, left: ToolSpec | None, right: ToolSpec | None) -> t
     if left is None or right is None:
         told = ("there", "not there") if right is None else ("not there", "there")
         return (Differing(what=f"tool {name}", left=told[0], right=told[1]),)
-    return tuple(_differing(left.model_dump(mode="json"), right.model_dump(mode="json"), f"tool {name}: "))
+    return tuple(differing(left.model_dump(mode="json"), right.model_dump(mode="json"), f"tool {name}: "))
 
 
 def _environment(trace: Trace) -> JsonObject:
@@ -111,15 +111,23 @@ def losses(trace: Trace) -> int:
     return max(replaced + said.lost, int(told))
 
 
-def _differing(left: JsonValue, right: JsonValue, path: str) -> Iterator[Differing]:
-    """The leaves of two values that differ, each with the path to it."""
+def differing(left: JsonValue, right: JsonValue, path: str = "") -> Iterator[Differing]:
+    """The leaves of two values that differ, each with the path to it, on one line."""
+    for where, one, other in leaves_that_differ(left, right, path):
+        yield Differing(what=where, left=in_words(one), right=in_words(other))
+
+
+def leaves_that_differ(
+    left: JsonValue, right: JsonValue, path: str = ""
+) -> Iterator[tuple[str, JsonValue, JsonValue]]:
+    """(the path, what is there on the left, and on the right); the path of a whole value is empty."""
     if left == right:
         return
     if not (isinstance(left, dict) and isinstance(right, dict)):
-        yield Differing(what=path.rstrip(".: "), left=in_words(left), right=in_words(right))
+        yield path.rstrip(".: "), left, right
         return
     for key in dict.fromkeys((*left, *right)):
-        yield from _differing(left.get(key), right.get(key), f"{path}{key}.")
+        yield from leaves_that_differ(left.get(key), right.get(key), f"{path}{key}.")
 
 
 def in_words(value: JsonValue) -> str:

@@ -9,7 +9,7 @@ from schemas.recording import Recording
 from schemas.regrade import Judgement
 from schemas.replay import Cause, Differing, StrictWhat, Verdict
 from tiltyard.errors import BadInput, EnvironmentFailed
-from tiltyard.reopen.causes import cause_of, conditions_differ
+from tiltyard.reopen.causes import cause_of, conditions_differ, tool_of
 from tiltyard.reopen.compare import first_difference, not_compared
 from tiltyard.reopen.conditions import environment_differs, tools_differ
 from tiltyard.trace import Trace
@@ -51,6 +51,8 @@ def verdict_of(original: Played, replay: Played, recording: Recording, *, strict
             "cause": cause,
             "differs": (*conditions_differ(left, right), *_rules_differ(*digests)),
             "digests": dict(zip(("episode", "replay"), digests, strict=True)),
+            "tool": "" if found is None else tool_of(found, left),
+            "turns": _finished(left),
             "not_compared": not_compared(left, right),
         }
     )
