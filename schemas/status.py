@@ -16,8 +16,23 @@ class SandboxHolding(Model):
     changing: bool = False
 
 
+class Failing(Model):
+    """A step that has failed and is tried again: ``attempt`` is the one under way, or the next."""
+
+    step: str
+    attempt: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.step}, attempt {self.attempt}: {self.why}"
+
+
 class EpisodeStatus(Model):
-    """``question`` is what the policy asks a person, cut to a kilobyte; the whole is in the journal."""
+    """``question`` is what the policy asks a person, cut to a kilobyte; the whole is in the journal.
+
+    ``failing`` are the steps that are being tried again, with their last failure; whoever asks from outside the
+    workflow adds them.
+    """
 
     episode_id: str
     phase: Phase
@@ -25,5 +40,6 @@ class EpisodeStatus(Model):
     slices: int = 0
     paused: bool = False
     question: str = ""
+    failing: tuple[Failing, ...] = ()
     end: End | None = None
     reason: str = ""

@@ -8,6 +8,7 @@ from typing import Any
 
 from temporalio.client import (
     Client,
+    WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
@@ -30,6 +31,7 @@ from tiltyard.errors import BadInput, EnvironmentFailed
 from tiltyard.ports import Objects, Records
 from tiltyard.reopen.branching import require_turn
 from tiltyard.trace import Trace, unpack
+from workers.failing import failing
 from workers.settings import Settings
 from workflows.episode import EpisodeWorkflow
 
@@ -209,8 +211,9 @@ class Ground:
         try:
             async for attempt in _patiently(_is_away, PRESENT):
                 with attempt:
-                    await self._see_that_it_is_served(handle)
-                    return await handle.query(EpisodeWorkflow.status)
+                    failing_at = failing(await self._see_that_it_is_served(handle))
+                    status = await handle.query(EpisodeWorkflow.status)
+                    return status.model_copy(update={"failing": failing_at})
             raise AssertionError("retrying ends with an answer or an error")
         except RPCError as error:
             raise EnvironmentFailed(
@@ -250,8 +253,9 @@ class Ground:
                 fix="see what `tiltyard doctor` says of the stack, then try again",
             ) from error
 
-    async def _see_that_it_is_served(self, handle: WorkflowHandle[Any, Summary]) -> None:
-        """Raises ``BadInput`` for an episode on another task queue: our workers would never get it."""
+    async def _see_that_it_is_served(self, handle: WorkflowHandle[Any, Summary]) -> WorkflowExecutionDescription:
+        """What Temporal says of it. Raises ``BadInput`` for an episode on another task queue: our workers would
+        never get it."""
         found = await handle.describe()
         if found.status is WorkflowExecutionStatus.RUNNING and found.task_queue != self.settings.task_queue:
             raise BadInput(
@@ -260,6 +264,7 @@ class Ground:
                 field="TILTYARD_TASK_QUEUE",
                 fix=f"set TILTYARD_TASK_QUEUE={found.task_queue}",
             )
+        return found
 
     async def _handle(self, episode_id: str) -> WorkflowHandle[EpisodeWorkflow, Summary]:
         await self._spec(episode_id)

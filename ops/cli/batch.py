@@ -14,7 +14,10 @@ from workers.ground import Ground
 
 POLL_S = 0.3
 UNSEEN_POLL_S = 1.0
-"""Between looks where no terminal shows each turn: only questions matter then."""
+"""Between looks where no terminal shows each turn: only what needs a person matters then."""
+
+LASTING = 3
+"""From this attempt on a step that is tried again is told of."""
 
 
 class Batch:
@@ -23,6 +26,7 @@ class Batch:
     def __init__(self, ground: Ground, out: Output, shown: Progress) -> None:
         self._ground, self._out, self._shown = ground, out, shown
         self._told: set[tuple[str, str, int]] = set()
+        self._failing: set[tuple[str, str, str]] = set()
         self.running: dict[str, EpisodeSpec] = {}
         self.begun: set[str] = set()
         self._results: dict[str, EpisodeResult] = {}
@@ -75,11 +79,19 @@ class Batch:
                     status = await self._ground.status(episode_id)
                     self._shown.status(status)
                     self._tell_question(status)
+                    self._tell_failing(status)
 
     def _tell_question(self, status: EpisodeStatus) -> None:
         question = (status.episode_id, status.question, status.slices)
         if status.question and question not in self._told:
             self._told.add(question)
+            self.note(status_line(status))
+
+    def _tell_failing(self, status: EpisodeStatus) -> None:
+        """Once for each reason; what fails once or twice heals by itself as a rule."""
+        reasons = {(status.episode_id, one.step, one.why) for one in status.failing if one.attempt >= LASTING}
+        if reasons - self._failing:
+            self._failing |= reasons
             self.note(status_line(status))
 
     async def begin(self, spec: EpisodeSpec) -> None:

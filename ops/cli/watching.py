@@ -16,15 +16,23 @@ HELD = ("paused", "question", "waiting")
 
 
 def phase_of(status: EpisodeStatus) -> str:
-    """The phase in a word or two, with the pause that an episode does not show while it waits for something."""
-    if not status.paused or status.phase in ("paused", "done"):
-        return status.phase
-    return f"{status.phase}, {'paused' if status.phase in HELD else 'pausing'}"
+    """The phase in a word or two, with the pause that an episode does not show while it waits for something, and
+    whether a step of it fails and is tried again."""
+    paused = status.paused and status.phase not in ("paused", "done")
+    marks = ("paused" if status.phase in HELD else "pausing") if paused else "", "failing" if status.failing else ""
+    return ", ".join((status.phase, *filter(None, marks)))
 
 
 def status_line(status: EpisodeStatus) -> str:
     """Where an episode is, and what it needs of a person."""
-    return "\n".join((f"{status.episode_id}: {phase_of(status)}, turn {status.turns}", *needs(status)))
+    return "\n".join(
+        (f"{status.episode_id}: {phase_of(status)}, turn {status.turns}", *failing_lines(status), *needs(status))
+    )
+
+
+def failing_lines(status: EpisodeStatus) -> tuple[str, ...]:
+    """What keeps an episode from going on, where something does."""
+    return tuple(f"failing: {one}" for one in status.failing)
 
 
 def needs(status: EpisodeStatus) -> tuple[str, ...]:

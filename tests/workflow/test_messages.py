@@ -13,7 +13,7 @@ from schemas.task import Limits
 from schemas.view import View
 from tests.workflow.arena import Arena, arena, calls, honest, tally_task, until
 from tests.workflow.noted_slices import NotedSlices
-from tiltyard.errors import BadInput
+from tiltyard.errors import BadInput, WorldUnreachable
 from tiltyard.trace import unpack
 
 
@@ -132,3 +132,22 @@ async def test_messages_to_what_has_ended_or_never_was_are_refused(client: Clien
         with pytest.raises(BadInput, match="no such episode"):
             await place.ground.pause("e-nothing")
         assert (await place.ground.status(spec.episode_id)).end is End.SUBMITTED
+
+
+async def test_a_step_that_is_tried_again_says_what_it_fails_at(client: Client, tmp_path: Path) -> None:
+    async with arena(client, {"honest": honest}, tmp_path) as place, place.worker():
+        place.world.gates["lease"].failing = lambda: WorldUnreachable("the worlds are away")
+        spec = await place.plan(tally_task(), "honest")
+        handle = await place.start(spec)
+
+        async def fails() -> bool:
+            found = (await place.ground.status(spec.episode_id)).failing
+            return any(one.attempt >= 2 for one in found)
+
+        await until(fails)
+        status = await place.ground.status(spec.episode_id)
+        assert [(one.step, one.why) for one in status.failing] == [("lease", "the worlds are away")]
+        assert str(status.failing[0]).startswith("lease, attempt ")
+        place.world.gates["lease"].failing = None
+        await handle.result()
+        assert (await place.ground.status(spec.episode_id)).failing == ()
