@@ -39,20 +39,38 @@ def list_episodes(home: Path | None, limit: int, out: Output) -> int:
     return _run(show_list(home, limit, out))
 
 
-@episodes.command(short_help="Show an episode's graded result, or where it is.")
+@episodes.command(short_help="Tell the story of an episode, or where it is.")
 @EPISODE
+@click.option("--turn", metavar="N", type=Whole(0), help="One turn with all that is kept of it instead.")
+@click.option("--diff", metavar="OTHER", help="Where its decisions part from those of OTHER instead.")
 @click.option("--processes", is_flag=True, help="The programs of its sandbox instead, as a tree with their times.")
 @click.pass_obj
 @json_option
-def show(home: Path | None, episode_id: str, processes: bool, out: Output) -> int:
-    """Show an episode's graded result, or where it is while the stack runs; nothing is started."""
-    from ops.cli.looking import show_one
+def show(
+    home: Path | None, episode_id: str, turn: int | None, diff: str | None, processes: bool, out: Output
+) -> int:
+    """Tell the story of an episode: its result with the facts behind every point, its turns with what each call
+    did, what came after them, its programs and the times of its phases. Nothing is started.
 
+    Of very many turns the first and the last are shown, and between them some that changed something or went
+    wrong. Of an episode that runs its turns so far are shown, and where it is while the stack runs.
+    """
+    from ops.cli import telling
+
+    given = [name for name, value in (("--turn", turn), ("--diff", diff), ("--processes", processes or None)) if value is not None]
+    if len(given) > 1:
+        raise click.UsageError(f"give one of {' and '.join(given)}")
+    if turn is not None:
+        return _run(telling.show_turn(home, episode_id, turn, out))
+    if diff is not None:
+        from ops.cli.apart import show_diff
+
+        return _run(show_diff(home, episode_id, diff, out))
     if processes:
         from ops.cli.processes import show_processes
 
         return _run(show_processes(home, episode_id, out))
-    return _run(show_one(home, episode_id, out))
+    return _run(telling.show_one(home, episode_id, out))
 
 
 @episodes.command()
@@ -163,3 +181,34 @@ def pin(home: Path | None, episode_id: str, to: Path | None, name: str | None, o
     from ops.cli.pinning import pin_episode
 
     return _run(pin_episode(home, episode_id, to, name, out))
+
+
+@episodes.command(short_help="Shrink a failure to the fewest decisions that still fail so.")
+@EPISODE
+@click.option("--contract", metavar="NAME", help="The contract whose failure is shrunk (default: the first).")
+@click.option("--any-reason", is_flag=True, help="It may fail for another reason than it did.")
+@click.option("--jobs", default=4, show_default=True, type=Whole(1, 200), help="Episodes at once.")
+@click.option("--most-runs", default=500, show_default=True, type=Whole(1, 100_000), help="Stop after so many.")
+@click.option("--to", type=click.Path(path_type=Path), help="Pin what is left, as `episodes pin --to` does.")
+@click.pass_obj
+@json_option
+def minimise(
+    home: Path | None,
+    episode_id: str,
+    contract: str | None,
+    any_reason: bool,
+    jobs: int,
+    most_runs: int,
+    to: Path | None,
+    out: Output,
+) -> int:
+    """Shrink the decisions of an episode that failed a contract to the fewest that still fail it alike.
+
+    Whole turns are left out first, then single calls; the decision that ends the episode stays. Each choice is
+    played as an episode of its own, on the task's world and in its sandboxes, and must fail the contract for the
+    same reason.
+    """
+    from ops.cli.minimising import Wish
+    from ops.cli.minimising import minimise as shrink
+
+    return _run(shrink(home, Wish(episode_id, contract, any_reason, jobs, most_runs, to), out))

@@ -28,13 +28,14 @@ async def pin_episode(home: Path | None, episode_id: str, to: Path | None, name:
         raise BadInput("has not ended", field=episode_id, fix=fix)
     with open_objects(settings) as objects:
         trace, _ = await stored_facts(result, objects)
-    file = _place(settings, result, to, name)
-    pin = pin_of(result, trace, name or _stem(file))
-    await keep(home, pin, file, out)
+    file = place_of(settings, result, to, name)
+    pin = pin_of(result, trace, name or stem_of(file))
+    unplayed = await keep(home, pin, file, out)
+    out.value({"file": str(file), "name": pin.name, "task": pin.task.id, "unplayed": unplayed})
 
 
-def _place(settings: Settings, result: EpisodeResult, to: Path | None, name: str | None) -> Path:
-    """A file in a folder ``pinned``: the given one, that of the given folder, or that of the data folder.
+def place_of(settings: Settings, result: EpisodeResult, to: Path | None, name: str | None) -> Path:
+    """Where a pin goes, always in a folder ``pinned``: the given file, or the given or the data folder's.
 
     Raises ``BadInput`` for a file anywhere else: nobody would check it.
     """
@@ -48,12 +49,16 @@ def _place(settings: Settings, result: EpisodeResult, to: Path | None, name: str
     return folder / f"{stem}.yaml"
 
 
-def _stem(file: Path) -> str:
+def stem_of(file: Path) -> str:
+    """A file's name without its last suffix."""
     return file.name.removesuffix(file.suffix)
 
 
-async def keep(home: Path | None, pin: Pin, file: Path, out: Output) -> None:
-    """Write a pin that holds. Raises ``BadInput`` for one that does not hold even now."""
+async def keep(home: Path | None, pin: Pin, file: Path, out: Output) -> str:
+    """Write a pin that holds; why it could not be played here, where that is so.
+
+    Raises ``BadInput`` for one that does not hold even now.
+    """
     text_of(pin, file.suffix)  # what cannot be written is told before it is played
     async with open_stage(Settings.from_environment(home), kinds(home)) as stage:
         held = await check_pin(pin, stage)
@@ -64,7 +69,7 @@ async def keep(home: Path | None, pin: Pin, file: Path, out: Output) -> None:
         raise BadInput(why, field=pin.source.episode, fix=fix)
     write_pin(file, pin)
     check = command_line("tasks", "check", str(file))
-    unplayed = f"not played yet: {held.unplayed}" if held.unplayed else ""
-    out.value({"file": str(file), "name": pin.name, "task": pin.task.id, "unplayed": held.unplayed})
+    not_yet = f"not played yet: {held.unplayed}" if held.unplayed else ""
     out.show(f"pinned in {file}", fold=False)
-    out.note(unplayed or f"it is checked from now on; to check it alone: {check}")
+    out.note(not_yet or f"it is checked from now on; to check it alone: {check}")
+    return held.unplayed

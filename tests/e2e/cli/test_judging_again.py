@@ -1,4 +1,4 @@
-"""Regrade and pin, as a user does it: on a stack for the episodes, and without one for the rest."""
+"""Regrade, pin and minimise, as a user does it: on a stack for the episodes, and without one for the rest."""
 
 from pathlib import Path
 from typing import Any
@@ -111,3 +111,21 @@ def test_what_cannot_be_pinned_is_refused(stack_cli: Cli, twice: dict[str, Any],
         assert said in stack_cli("episodes", "pin", *arguments, code=2).err
     assert list(tmp_path.iterdir()) == []
     assert "there are no pins here" in stack_cli("tasks", "check", "--pin-again", code=2).err
+
+
+def test_a_failure_is_shrunk_and_what_is_left_is_pinned(
+    stack_cli: Cli, twice: dict[str, Any], tmp_path: Path
+) -> None:
+    options = ("--contract", "receipts", "--jobs", "3", "--to", str(tmp_path / "suite"))
+    said = stack_cli("episodes", "minimise", twice["episode_id"], *options, "--json")
+    found = said.object
+    made = [call["tool"] for decision in found["decisions"] for call in decision.get("calls", [])]
+    assert made == ["create_replacement", "create_replacement"]
+    assert (found["calls"], found["minimal"], found["of"]) == ({"before": 7, "after": 2}, True, twice["episode_id"])
+    assert f"{found['runs']} run" in said.err or "calls and questions left" in said.err
+    (pin,) = stack_cli("tasks", "check", found["pinned"], "--json").object["pins"]
+    assert pin["holds"] is True
+    shown = stack_cli("episodes", "show", found["episode_id"], "--json").object
+    assert (shown["policy"], shown["origin"]["kind"]) == ("recorded", "replay")
+    refused = stack_cli("episodes", "minimise", twice["episode_id"], "--contract", "authorisation", code=2)
+    assert "the contract authorisation passed" in refused.err
