@@ -58,7 +58,8 @@ Committed = Callable[[str], None]
 
 
 class SliceRunner:
-    """Runs slices. ``load_task`` reads a task by digest; ``committed`` is told of every effect."""
+    """Runs slices. ``load_task`` reads a task by digest; ``committed`` is told of every effect. ``known`` is what
+    its slices leave to one another."""
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class SliceRunner:
         policies: Policies,
         load_task: Callable[[str], Awaitable[Task]],
         committed: Committed = lambda episode_id: None,
+        known: KnownJournals | None = None,
     ) -> None:
         self._gateway = gateway
         self._checkpoints = checkpoints
@@ -75,7 +77,7 @@ class SliceRunner:
         self._policies = policies
         self._load_task = load_task
         self._committed = committed
-        self._known = KnownJournals()
+        self._known = KnownJournals() if known is None else known
 
     async def run(self, request: SliceRequest, attempt_id: str) -> SliceReport:
         """One slice. Raises ``Replaced``, ``Fenced``, ``BadPolicy``; a failing policy or world is an ending."""

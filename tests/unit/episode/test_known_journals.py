@@ -1,0 +1,272 @@
+"""Slices go on from what their worker knows of the journal, exactly as if each had read it."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from itertools import count
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.decision import Decision
+from schemas.episode import EpisodeSpec, PolicySpec
+from schemas.journal import TurnRecord, Writer
+from schemas.slice import LeaseRef, SliceReport, SliceRequest
+from schemas.task import Limits, Task
+from schemas.view import View
+from tests.unit.episode.crashing import Crashed, Crashing, Fuse
+from tests.unit.episode.summarised import LEAST, limited
+from tests.workflow.arena import calls, lease_request, tally_task
+from tiltyard.episode.delivery import Reconciler
+from tiltyard.episode.gateway import Gateway
+from tiltyard.episode.known import Key, Known, KnownJournals, known_of
+from tiltyard.episode.sandboxing import Checkpoints
+from tiltyard.episode.slices import SliceRunner
+from tiltyard.episode.tasks import TaskShelf
+from tiltyard.errors import Replaced
+from tiltyard.testing.local_world import LocalWorld
+from tiltyard.testing.memory_journal import MemoryJournal
+from tiltyard.testing.memory_objects import MemoryObjects
+from tiltyard.testing.memory_policies import MemoryPolicies
+from tiltyard.testing.memory_sandboxes import MemorySandboxes
+from tiltyard.testing.memory_worlds import MemoryWorlds
+from tiltyard.testing.tally_world import TALLY
+from tiltyard.worlds.engine import Engine
+
+TURNS = 12
+
+
+class CountedJournal(MemoryJournal):
+    """``reads`` counts how often all turns were read."""
+
+    reads = 0
+
+    async def read(self, episode_id: str, generation: int) -> tuple[TurnRecord, ...]:
+        self.reads += 1
+        return await super().read(episode_id, generation)
+
+
+class Trusting(KnownJournals):
+    """The sabotage: goes on from what it has, whoever had the token since."""
+
+    def taken(self, key: Key, before: Writer | None) -> Known | None:
+        kept = self._kept.get(key)
+        return super().taken(key, kept[0] if kept is not None else before)
+
+
+def counting(view: View) -> Decision:
+    """Adds a number that says how much it was shown; so a turn that is forgotten shows in the world."""
+    if view.turn >= TURNS:
+        return Decision(submit={"seen": len(view.transcript)})
+    shown = sum(len(turn.observations) for turn in view.transcript)
+    return calls("add", name="apples", amount=1 + shown, operation_id=f"op-{view.turn}")
+
+
+class Yard:
+    """One episode, several workers, and one journal."""
+
+    def __init__(self, task: Task, known: Callable[[], KnownJournals] = KnownJournals, workers: int = 3) -> None:
+        self.task, self.journal, self.objects = task, CountedJournal(), MemoryObjects()
+        self.fuse, self.number, self.attempts = Fuse(), 0, count()
+        engine = Engine({"tally": TALLY}, MemoryWorlds())
+        self.world = LocalWorld(engine)
+        self.shelf = TaskShelf(self.objects)
+        self.gates: list[asyncio.Event] = []
+        self.asked: list[int] = []
+        self.runners = [self._runner(known()) for _ in range(workers)]
+
+    def _runner(self, known: KnownJournals) -> SliceRunner:
+        reconciler = Reconciler(self.world, timedelta(seconds=5))
+        sandboxes = MemorySandboxes()
+        return SliceRunner(
+            Gateway(self.world, reconciler, sandboxes),
+            Checkpoints(sandboxes, reconciler, self.objects),
+            Crashing(self.journal, self.fuse),
+            MemoryPolicies({"counting": self._act}),
+            self.shelf.load,
+            known=known,
+        )
+
+    async def _act(self, view: View) -> Decision:
+        self.asked.append(view.turn)
+        if self.gates:
+            await self.gates.pop().wait()
+        return counting(view)
+
+    async def begin(self) -> None:
+        lease = await self.world.lease(lease_request("e-1"))
+        self.lease = LeaseRef(namespace=lease.namespace, generation=lease.generation)
+        self.spec = EpisodeSpec(
+            episode_id="e-1",
+            task_id=self.task.id,
+            task_digest=await self.shelf.store(self.task),
+            world="tally",
+            policy=PolicySpec(target="counting"),
+            limits=self.task.limits,
+        )
+
+    def request(self, turns: int) -> SliceRequest:
+        return SliceRequest(
+            spec=self.spec,
+            lease=self.lease,
+            run_id="run",
+            slice_no=self.number,
+            seconds=60,
+            max_turns=turns,
+            wall_left_s=600,
+        )
+
+    async def attempt(self, worker: int, turns: int) -> SliceReport:
+        return await self.runners[worker].run(self.request(turns), f"attempt-{next(self.attempts)}")
+
+    async def slice(self, worker: int, turns: int, crash: int = -1) -> SliceReport | None:
+        """One slice to its end; ``None`` when its worker died at the step ``crash`` of the journal."""
+        self.fuse.at = self.fuse.steps + crash if crash >= 0 else -1
+        try:
+            report = await self.attempt(worker, turns)
+        except Crashed:
+            return None
+        self.number += 1
+        return report
+
+    async def overtaken(self, worker: int, other: int, turns: int) -> SliceReport | None:
+        """``other`` runs the slice that ``worker`` is in the middle of; that one finds out when it goes on."""
+        gate = asyncio.Event()
+        self.fuse.at, self.gates = -1, [gate]
+        slow = asyncio.create_task(self.attempt(worker, turns))
+        await asyncio.sleep(0)
+        while self.gates and not slow.done():
+            await asyncio.sleep(0)
+        self.gates = []  # it may have ended without asking the policy
+        report = await self.slice(other, turns)
+        gate.set()
+        with suppress(Replaced):
+            await slow
+        return report
+
+    async def turns(self) -> tuple[TurnRecord, ...]:
+        return await self.journal.read("e-1", self.lease.generation)
+
+
+Step = tuple[int, int, int, int | None]
+"""A slice: its worker, its turns, the step at which it crashes (-1: none), and the worker that overtakes it."""
+
+
+async def played(task: Task, steps: list[Step]) -> list[TurnRecord]:
+    """All turns of an episode that is played in these slices, and then in one."""
+    yard = Yard(task)
+    await yard.begin()
+    remaining: Iterator[Step] = iter(steps)
+    report: SliceReport | None = None
+    while report is None or report.reason != "end":
+        worker, turns, crash, other = next(remaining, (0, TURNS + 1, -1, None))
+        if other is not None:
+            report = await yard.overtaken(worker, other, turns)
+        else:
+            report = await yard.slice(worker, turns, crash)
+    return list(await yard.turns())
+
+
+WORKER = st.integers(0, 2)
+STEP = st.tuples(WORKER, st.integers(1, 4), st.integers(-1, 9), st.none() | WORKER)
+
+
+def short(view: bool) -> Task:
+    limits = Limits(turns=100, tool_calls=100)
+    return limited(LEAST, limits=limits) if view else tally_task(limits=limits)
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.lists(STEP, max_size=10), st.booleans())
+def test_whoever_runs_a_slice_and_however_it_ends_the_turns_are_the_same(steps: list[Step], view: bool) -> None:
+    undisturbed = asyncio.run(played(short(view), []))
+    assert len(undisturbed) == TURNS + 1
+    assert asyncio.run(played(short(view), steps)) == undisturbed
+
+
+@pytest.mark.parametrize(("known", "asked_again"), [(KnownJournals, []), (Trusting, [2, 3])])
+async def test_a_worker_that_trusts_what_it_knows_is_caught(
+    known: Callable[[], KnownJournals], asked_again: list[int]
+) -> None:
+    """The first worker's second slice goes on from its first, although another one has had the token since: it asks
+    the policy for turns that are decided."""
+    yard = Yard(short(False), known)
+    await yard.begin()
+    for worker in (0, 1, 0):
+        await yard.slice(worker, 2)
+    assert sorted(turn for turn in set(yard.asked) if yard.asked.count(turn) > 1) == asked_again
+
+
+async def test_one_worker_reads_the_journal_once() -> None:
+    yard = Yard(short(False), workers=1)
+    await yard.begin()
+    while (report := await yard.slice(0, 1)) is None or report.reason != "end":
+        pass
+    assert (yard.number, yard.journal.reads) == (TURNS + 1, 1)
+
+
+@pytest.mark.parametrize("case", ["another worker", "a crash", "an attempt that was replaced"])
+async def test_after_a_lost_token_the_journal_is_read_again(case: str) -> None:
+    yard = Yard(short(False))
+    await yard.begin()
+    await yard.slice(0, 2)
+    if case == "another worker":
+        await yard.slice(1, 2)
+    elif case == "a crash":
+        assert await yard.slice(0, 2, crash=3) is None
+    else:
+        await yard.overtaken(0, 1, 2)
+    reads = yard.journal.reads
+    await yard.slice(0, 2)
+    assert yard.journal.reads == reads + 1
+    await yard.slice(0, 2)
+    assert yard.journal.reads == reads + 1
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(WORKER, st.integers(1, 4)), max_size=8))
+def test_what_is_kept_is_what_the_journal_says(slices: list[tuple[int, int]]) -> None:
+    async def check() -> None:
+        yard = Yard(short(True), workers=3)
+        await yard.begin()
+        for worker, turns in slices:
+            report = await yard.slice(worker, turns)
+            if report is None or report.reason == "end":
+                return
+            ((_, kept, _),) = yard.runners[worker]._known._kept.values()
+            read = known_of(yard.task, await yard.turns())
+            assert (kept.open, kept.unsaved, kept.checkpoint) == (read.open, read.unsaved, read.checkpoint)
+            assert kept.progress.view((), 0, "") == read.progress.view((), 0, "")
+
+    asyncio.run(check())
+
+
+def known(size: int) -> Known:
+    task = short(False)
+    decision = Decision(thought="x" * size, give_up="no")
+    return known_of(task, [TurnRecord(turn=0, decision=decision, observations=())])
+
+
+def test_what_is_kept_is_bounded_and_the_oldest_goes_first() -> None:
+    journals = KnownJournals(most_bytes=10_000)
+    writer = Writer(run_id="r", slice_no=0, attempt_id="a")
+    for number in range(20):
+        journals.keep((f"e-{number}", 1), writer, known(2_000))
+    assert len(journals) == 4
+    assert journals.taken(("e-0", 1), writer) is None
+    assert journals.taken(("e-19", 1), writer) is not None
+    assert journals.taken(("e-19", 1), writer) is None, "it is given out once"
+    journals.keep(("e-18", 1), writer, known(2_000))
+    assert len(journals) == 3
+    journals.keep(("e-20", 1), writer, known(20_000))
+    assert len(journals) == 0, "one that is larger than all may be is not kept"
+
+
+async def test_nothing_is_kept_of_an_episode_that_has_ended() -> None:
+    yard = Yard(short(False), workers=1)
+    await yard.begin()
+    await yard.slice(0, TURNS + 1)
+    await yard.slice(0, TURNS + 1)
+    assert len(yard.runners[0]._known) == 0
