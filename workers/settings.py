@@ -33,6 +33,7 @@ class Settings(Model):
     call_deadline: timedelta = timedelta(seconds=120)
     janitor_interval: timedelta = timedelta(seconds=15)
     janitor_grace: timedelta = timedelta(seconds=60)
+    stranded: timedelta = timedelta(days=1)
     tuning: Tuning = Tuning()
     lossy: Lossy | None = None
     slots: int = Field(default_factory=usual_slots, ge=1, le=MOST_SLOTS)

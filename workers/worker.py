@@ -28,8 +28,10 @@ from schemas.upkeep import UpkeepOrder
 from workers.assembly import at_work
 from workers.beat import beat_until, stop_at_signals
 from workers.bootstrap.worker import open_parts
+from workers.builds import build_id
 from workers.connect import connect
 from workers.drills import kill_after_commit
+from workers.passes import janitor_of
 from workers.process import run
 from workers.settings import Settings
 from workflows.janitor import JanitorWorkflow
@@ -45,7 +47,9 @@ async def serve(settings: Settings) -> None:
         return
     async with open_parts(settings, client, adopts=True) as parts:
         log.info("working for the host %s", settings.host)
-        async with at_work(client, parts, settings, kill_after_commit(settings.kill_after_commit)):
+        async with at_work(
+            client, parts, settings, kill_after_commit(settings.kill_after_commit), build=build_id()
+        ):
             settings.worker_ready.write_text(f"{os.getpid()}\n")
             await beat_until(stop, settings.worker_ready)
             settings.worker_ready.unlink(missing_ok=True)
@@ -76,19 +80,24 @@ async def keep_janitor(client: Client, settings: Settings) -> None:
     schedule = Schedule(
         action=ScheduleActionStartWorkflow(
             JanitorWorkflow.run,
-            UpkeepOrder(tuning=settings.tuning, grace_s=settings.janitor_grace.total_seconds()),
-            id=f"janitor/{settings.task_queue}",
+            UpkeepOrder(
+                tuning=settings.tuning,
+                grace_s=settings.janitor_grace.total_seconds(),
+                stranded_s=settings.stranded.total_seconds(),
+            ),
+            id=janitor_of(settings),
             task_queue=settings.task_queue,
             execution_timeout=timedelta(minutes=10),
         ),
         spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=settings.janitor_interval)]),
         policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP),
     )
-    name = f"janitor/{settings.task_queue}"
     try:
-        await client.create_schedule(name, schedule, trigger_immediately=True)
+        await client.create_schedule(janitor_of(settings), schedule, trigger_immediately=True)
     except ScheduleAlreadyRunningError:
-        await client.get_schedule_handle(name).update(lambda _: ScheduleUpdate(schedule=schedule))
+        handle = client.get_schedule_handle(janitor_of(settings))
+        await handle.update(lambda _: ScheduleUpdate(schedule=schedule))
+        await handle.trigger()  # of episodes that an older version began nobody has looked after so far
 
 
 def work() -> None:

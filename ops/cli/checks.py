@@ -17,6 +17,7 @@ from infra.rpc.answers import answers
 from ops.cli.check import ANSWER_S, HANGS, Check, runs
 from ops.cli.counting import counted
 from ops.cli.sandbox_checks import bubblewrap, docker, sandbox_host, unsafe_local
+from ops.cli.stranded import versions
 from tiltyard.errors import ObjectsUnreachable, TiltyardError
 from workers.bootstrap.objects import open_objects
 from workers.settings import Settings
@@ -171,6 +172,7 @@ CHECKS: tuple[Callable[[Settings], Check], ...] = (
     world_reachable,
     sandbox_host,
     signs_of_life,
+    versions,
     databases,
     objects,
     leases,
@@ -188,7 +190,7 @@ def all_checks(settings: Settings) -> tuple[Check, ...]:
 def _done(check: Callable[[Settings], Check], settings: Settings) -> Check:
     try:
         return check(settings)
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, sqlite3.Error, TiltyardError) as error:
         name = check.__name__.replace("_", " ")
         if isinstance(error, PermissionError):
             return Check(name=name, ok=False, detail=str(error), fix=OTHER_HOME)

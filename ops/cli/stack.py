@@ -13,6 +13,7 @@ from ops.cli.typed import Whole
 
 if TYPE_CHECKING:
     from schemas.status import EpisodeStatus
+    from schemas.upgrade import Stranded
     from workers.settings import Settings
 
 GO_ON = ("goes on when the stack is next started", "go on when the stack is next started")
@@ -105,6 +106,7 @@ def status(home: Path | None, out: Output) -> int:
     from infra.local.state import read_state
     from infra.sandboxes.records import counts
     from ops.cli import hosts as host
+    from ops.cli.stranded import told
     from workers.settings import Settings
 
     settings = Settings.from_environment(home)
@@ -117,6 +119,7 @@ def status(home: Path | None, out: Output) -> int:
     state = read_state(paths.state)
     running = state is not None and state.running
     pinned = running and paths.pinned.exists()
+    waiting = _stranded(settings) if left else ()
     out.value(
         {
             "running": running,
@@ -125,6 +128,7 @@ def status(home: Path | None, out: Output) -> int:
             "open_episodes": left,
             "sandboxes": sandboxes,
             "hosts": known,
+            "stranded": [one.model_dump() for one in waiting],
             **(state.model_dump(mode="json") if state else {}),
         }
     )
@@ -152,7 +156,20 @@ def status(home: Path | None, out: Output) -> int:
     if known:
         out.table(host.COLUMNS, [host.row(one) for one in known])
     _show_open(out, left, "keeps the stack from being idle", "keep the stack from being idle")
+    if waiting:
+        out.show(f"{told(settings, waiting)} (to mend it: {command_line('doctor')})", fold=False)
     return DONE
+
+
+def _stranded(settings: "Settings") -> "tuple[Stranded, ...]":
+    """None where the server does not say: the doctor tells of that."""
+    from ops.cli.stranded import stranded
+    from tiltyard.errors import EnvironmentFailed
+
+    try:
+        return stranded(settings)
+    except EnvironmentFailed:
+        return ()
 
 
 def _age(since: float) -> str:
