@@ -6,10 +6,12 @@ from pydantic import JsonValue
 
 from schemas.base import JsonObject, Model
 from schemas.contract import ChangeKind
+from schemas.episode import End, Validity
 from schemas.evidence import Reading, SandboxEvidence
-from schemas.grade import Measure, RuleResult
+from schemas.grade import ContractResult, Measure, RuleResult, Score
 from schemas.journal import TurnRecord
 from schemas.observation import Observation
+from schemas.replay import Difference
 from schemas.task import Weights
 from schemas.told import CommandRecord, ConnectionAttempt, MarkedRead, ProcessRecord
 from schemas.world import DeliveryRecord, Job, LateWrite, LedgerRow, Receipt
@@ -164,3 +166,34 @@ class TurnInFull(Model):
     processes: tuple[ProcessRecord, ...] = ()
     marked_reads: tuple[MarkedRead, ...] = ()
     connections: tuple[ConnectionAttempt, ...] = ()
+
+
+class ApartSide(Model):
+    """One of two episodes that are laid side by side. ``turn`` is the one in which they part; ``None`` where it had
+    ended before, or where they do not part."""
+
+    episode_id: str
+    policy: str
+    seed: int
+    turns: int
+    end: End
+    validity: Validity
+    reason: str = ""
+    score: Score
+    contracts: tuple[ContractResult, ...] = ()
+    turn: TurnStory | None = None
+
+
+class Apart(Model):
+    """Two episodes of one task, and the first turn in which they decide something else; ``None``: in no turn.
+
+    What a policy thinks, notes or pays for a decision is no part of it. ``before`` is the first difference of any
+    kind, where that is not the decision itself. ``same_task``: also the task's digest is the same.
+    """
+
+    task: str
+    same_task: bool
+    left: ApartSide
+    right: ApartSide
+    turn: int | None = None
+    before: Difference | None = None

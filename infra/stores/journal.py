@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from infra.stores.database import Database
 from infra.stores.objects import RecentObjects
@@ -41,6 +41,7 @@ UPDATE_TOKEN = update(JOURNAL).where(*equal(*JOURNAL.primary_key, prefix=HELD)).
 IS_TURN = select(TURN.c.turn).where(*equal(*OF_TURN))
 HAS_ENDED = IS_TURN.where(~OPEN)
 ALL_TURNS = select(TURN).where(*equal(*OF_JOURNAL)).order_by(TURN.c.turn)
+NEWEST = select(func.max(TURN.c.generation).label("generation")).where(*equal(TURN.c.episode_id))
 INSERT_TURN = insert(TURN)
 OBSERVE = update(TURN).where(*equal(*OF_TURN, prefix=HELD), OPEN).values({name: bindparam(name) for name in ANSWER})
 CHECKPOINT = (
@@ -66,6 +67,11 @@ class SqlJournal:
     async def read(self, episode_id: str, generation: int) -> tuple[TurnRecord, ...]:
         rows = await in_thread(self._rows, (episode_id, generation))
         return tuple([await self._record_of(row) for row in rows])
+
+    async def so_far(self, episode_id: str) -> tuple[TurnRecord, ...]:
+        """The turns of an episode for whoever does not know under which generation it runs: the last one."""
+        generation = await in_thread(self._newest, episode_id)
+        return () if generation is None else await self.read(episode_id, generation)
 
     async def begin(self, episode_id: str, generation: int, turns: Sequence[TurnRecord]) -> None:
         rows = [await self._row_of(turn) for turn in turns]
@@ -161,6 +167,12 @@ class SqlJournal:
         with self._database.transaction() as connection:
             (_token(connection, key) or Token()).require(writer)
             yield connection
+
+    def _newest(self, episode_id: str) -> int | None:
+        with self._database.reading() as connection:
+            (found,) = rows_of(connection, NEWEST, episode_id=episode_id)
+            generation: int | None = found["generation"]
+            return generation
 
     def _rows(self, key: Key) -> list[Row]:
         with self._database.reading() as connection:

@@ -39,20 +39,37 @@ def list_episodes(home: Path | None, limit: int, out: Output) -> int:
     return _run(show_list(home, limit, out))
 
 
-@episodes.command(short_help="Show an episode's graded result, or where it is.")
+@episodes.command(short_help="Tell the story of an episode, or where it is.")
 @EPISODE
+@click.option("--turn", metavar="N", type=Whole(0), help="One turn with all that is kept of it instead.")
+@click.option("--diff", metavar="OTHER", help="Where its decisions part from those of OTHER instead.")
 @click.option("--processes", is_flag=True, help="The programs of its sandbox instead, as a tree with their times.")
 @click.pass_obj
 @json_option
-def show(home: Path | None, episode_id: str, processes: bool, out: Output) -> int:
-    """Show an episode's graded result, or where it is while the stack runs; nothing is started."""
-    from ops.cli.looking import show_one
+def show(
+    home: Path | None, episode_id: str, turn: int | None, diff: str | None, processes: bool, out: Output
+) -> int:
+    """Tell the story of an episode: its result with the facts behind every point, its turns with what each call
+    did, what came after them, its programs and the times of its phases. Nothing is started.
 
+    Of very many turns the first and the last are shown, and between them some that changed something or went
+    wrong. Of an episode that runs its turns so far are shown, and where it is while the stack runs.
+    """
+    from ops.cli import telling
+
+    if (turn is not None) + (diff is not None) + processes > 1:
+        raise click.UsageError("give one of --turn, --diff and --processes")
+    if turn is not None:
+        return _run(telling.show_turn(home, episode_id, turn, out))
+    if diff is not None:
+        from ops.cli.apart import show_diff
+
+        return _run(show_diff(home, episode_id, diff, out))
     if processes:
         from ops.cli.processes import show_processes
 
         return _run(show_processes(home, episode_id, out))
-    return _run(show_one(home, episode_id, out))
+    return _run(telling.show_one(home, episode_id, out))
 
 
 @episodes.command()

@@ -9,11 +9,9 @@ from typing import Any
 
 from infra.local.paths import StackPaths
 from infra.local.stack import look, note_activity
-from ops.cli.called import command_line
 from ops.cli.output import Output
-from ops.cli.ran_in import ran_in
-from ops.cli.results import end_of, rules, show_result
-from ops.cli.watching import phase_of, status_line
+from ops.cli.results import end_of, rules
+from ops.cli.watching import phase_of
 from schemas.episode import EpisodeResult, EpisodeSpec
 from schemas.status import EpisodeStatus
 from workers.bootstrap.ground import open_ground, open_records
@@ -53,22 +51,6 @@ async def show_list(home: Path | None, limit: int, out: Output) -> None:
     out.table(COLUMNS[kept], [row[kept] for row in rows], ("POLICY",))
 
 
-async def show_one(home: Path | None, episode_id: str, out: Output) -> None:
-    """Print an episode's result, else its status. Raises ``BadInput`` when there is no such episode."""
-    settings = Settings.from_environment(home)
-    spec, result = await recorded(settings, episode_id)
-    if result is not None:
-        out.value(result)
-        show_result(out, result, sandbox=await ran_in(settings, result))
-        return
-    async with _running(settings) as ground:
-        status = await ground.status(episode_id) if ground else None
-    out.value(status or listed(spec, None, None))
-    watch = command_line("episodes", "watch", episode_id)
-    text = status_line(status) if status else f"{episode_id}: open, and no stack is running; to go on:\n{watch}"
-    out.show(text, fold=False)
-
-
 async def recorded(settings: Settings, episode_id: str) -> tuple[EpisodeSpec, EpisodeResult | None]:
     """An episode, and its result where it has ended. Raises ``BadInput`` when there is no such episode."""
     with open_records(settings) as records:
@@ -93,6 +75,7 @@ def listed(spec: EpisodeSpec, result: EpisodeResult | None, status: EpisodeStatu
         "score": result.score.total if result else None,
         "risks": rules(result) if result else [],
         "sandbox": spec.sandbox,
+        "failing": [one.model_dump() for one in status.failing] if status else [],
     }
 
 
@@ -107,8 +90,9 @@ def _phase(status: EpisodeStatus | None) -> str:
     """One word where one will do: most phases are steps of a running episode."""
     if status is None:
         return "open"
-    phase = phase_of(status)
-    return "running" if phase in ("leasing", "turns", "waiting", "closing") else phase
+    phase, _, marks = phase_of(status).partition(", ")
+    shown = "running" if phase in ("leasing", "turns", "waiting", "closing") and "paus" not in marks else phase
+    return ", ".join(filter(None, (shown, marks)))
 
 
 async def open_statuses(settings: Settings) -> tuple[EpisodeStatus, ...]:
@@ -129,14 +113,14 @@ async def _statuses(settings: Settings, episode_ids: Sequence[str]) -> dict[str,
             found[episode_id] = await ground.status(episode_id)
 
     with suppress(Exception):  # a stack that is ending: they are all "open"
-        async with asyncio.timeout(PATIENCE_S), _running(settings) as ground:
+        async with asyncio.timeout(PATIENCE_S), running(settings) as ground:
             if ground is not None:
                 await asyncio.gather(*(ask(ground, episode_id) for episode_id in episode_ids))
     return found
 
 
 @asynccontextmanager
-async def _running(settings: Settings) -> AsyncIterator[Ground | None]:
+async def running(settings: Settings) -> AsyncIterator[Ground | None]:
     """The ground of the stack that runs already, if one does."""
     paths = StackPaths(settings.home)
     state = look(paths)

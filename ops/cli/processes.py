@@ -59,19 +59,29 @@ def lines_of(sandbox: SandboxEvidence) -> Iterator[str]:
 
 
 def _of_incarnation(facts: SandboxFacts) -> Iterator[str]:
-    by_operation: dict[str, list[ProcessRecord]] = {one.op_id: [] for one in facts.commands}
-    for program in facts.processes:
-        by_operation.setdefault(program.op_id, []).append(program)
-    commands = {one.op_id: one for one in facts.commands}
-    for op_id, programs in by_operation.items():
-        yield "; ".join((place_of(op_id), *_what(commands.get(op_id), programs)))
-        for root in tree(programs):
-            yield from _drawn(root)
+    yield from operation_lines(facts.commands, facts.processes)
     if facts.processes_not_kept:
         yield f"and {counted(facts.processes_not_kept, 'program')} more"
-    yield from map(_reading, facts.marked_reads)
-    yield from map(_attempt, facts.connections)
+    yield from reaching_lines(facts.marked_reads, facts.connections)
     yield from _unknown(facts)
+
+
+def operation_lines(commands: Sequence[CommandRecord], programs: Sequence[ProcessRecord]) -> Iterator[str]:
+    """Operations in order, each with the programs that descend from it."""
+    by_operation: dict[str, list[ProcessRecord]] = {one.op_id: [] for one in commands}
+    for program in programs:
+        by_operation.setdefault(program.op_id, []).append(program)
+    by_id = {one.op_id: one for one in commands}
+    for op_id, its_programs in by_operation.items():
+        yield "; ".join((place_of(op_id), *_what(by_id.get(op_id), its_programs)))
+        for root in tree(its_programs):
+            yield from _drawn(root)
+
+
+def reaching_lines(reads: Sequence[MarkedRead], attempts: Sequence[ConnectionAttempt]) -> Iterator[str]:
+    """What was reached for."""
+    yield from map(_reading, reads)
+    yield from map(_attempt, attempts)
 
 
 def place_of(op_id: str) -> str:

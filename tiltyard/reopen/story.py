@@ -65,9 +65,7 @@ def phases_of(spec: EpisodeSpec, result: EpisodeResult) -> Iterator[PhaseStory]:
 def turn_in_full(trace: Trace, number: int) -> TurnInFull:
     """One turn with everything that is kept of it. Raises ``BadInput`` for a turn that there is not."""
     evidence = trace.evidence
-    record = next((turn for turn in evidence.turns if turn.turn == number), None)
-    if record is None:
-        raise no_such_turn(evidence.turns, number)
+    record = _turn(evidence.turns, number)
     told = Told.of(evidence)
     facts, boxes = evidence.facts, evidence.sandbox
     said = () if boxes is None else (*boxes.earlier, boxes.facts)
@@ -88,6 +86,19 @@ def turn_in_full(trace: Trace, number: int) -> TurnInFull:
         marked_reads=tuple(one for told in said for one in told.marked_reads if _is_of(one.op_id, number)),
         connections=tuple(one for told in said for one in told.connections if _is_of(one.op_id, number)),
     )
+
+
+def turn_so_far(spec: EpisodeSpec, turns: Sequence[TurnRecord], number: int) -> TurnInFull:
+    """One turn of an episode that runs, as far as its journal tells it. Raises ``BadInput`` as above."""
+    record = _turn(turns, number)
+    return TurnInFull(turn=told_turn(record, Told(), spec.kept_turns), record=record)
+
+
+def _turn(turns: Sequence[TurnRecord], number: int) -> TurnRecord:
+    for record in turns:
+        if record.turn == number:
+            return record
+    raise no_such_turn(turns, number)
 
 
 def no_such_turn(turns: Sequence[TurnRecord], number: int) -> BadInput:

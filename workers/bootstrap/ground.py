@@ -4,7 +4,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 
 from infra.stores.database import open_database
+from infra.stores.journal import SqlJournal
 from infra.stores.records import SqlRecords
+from tiltyard.ports import Objects
 from workers.bootstrap.objects import open_objects
 from workers.connect import connect
 from workers.ground import Ground
@@ -19,6 +21,13 @@ def open_records(settings: Settings) -> Iterator[SqlRecords | None]:
         return
     with closing(open_database(settings.records_url)) as database:
         yield SqlRecords(database)
+
+
+@contextmanager
+def open_journal(settings: Settings, objects: Objects) -> Iterator[SqlJournal]:
+    """The journals of a data folder that has records, with or without a stack."""
+    with closing(open_database(settings.records_url)) as database:
+        yield SqlJournal(database, objects)
 
 
 @asynccontextmanager

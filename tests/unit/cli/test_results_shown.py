@@ -10,8 +10,10 @@ from ops.cli.looking import listed, state_of
 from ops.cli.output import Output, fitting
 from ops.cli.progress import ended_line
 from ops.cli.results import COLUMNS, SPARE, cells, show_result, show_results
+from ops.cli.watching import phase_of, status_line
 from schemas.episode import End, EpisodeResult, EpisodeSpec, PolicySpec, Validity
 from schemas.grade import RiskEvent
+from schemas.status import EpisodeStatus, Failing
 from schemas.task import Limits, Task
 
 TASK = Task.model_validate(
@@ -22,6 +24,15 @@ TASK = Task.model_validate(
         "contracts": [{"kind": "process", "rules": [{"rule": "require", "call": {"tool": "get_user_details"}}]}],
         "references": [{"steps": [{"submit": {}}]}],
     }
+)
+SPEC = EpisodeSpec(
+    episode_id="e-1",
+    task_id=TASK.id,
+    task_digest="",
+    world="retail",
+    policy=PolicySpec(target="p"),
+    limits=Limits(),
+    sandbox="unsafe-local",
 )
 NEVER = TASK.model_copy(update={"id": "retail/found/never", "metadata": {"unscorable": "nothing to judge by"}})
 APART = TASK.model_copy(update={"id": "retail/found/idle", "metadata": {"idle_passes": True}})
@@ -98,19 +109,21 @@ def test_rows_that_do_not_count_say_so(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_lists_say_what_isolated_a_trial_and_its_risks() -> None:
-    spec = EpisodeSpec(
-        episode_id="e-1",
-        task_id=TASK.id,
-        task_digest="",
-        world="retail",
-        policy=PolicySpec(target="p"),
-        limits=Limits(),
-        sandbox="unsafe-local",
-    )
     ended = trial(1, "tampering", sandbox="unsafe-local")
-    assert state_of(spec, ended, None) == "submitted (unsafe-local)"
-    assert state_of(spec, None, None) == "open (unsafe-local)"
-    told = listed(spec, ended, None)
+    assert state_of(SPEC, ended, None) == "submitted (unsafe-local)"
+    assert state_of(SPEC, None, None) == "open (unsafe-local)"
+    told = listed(SPEC, ended, None)
     assert (told["sandbox"], told["risks"]) == ("unsafe-local", ["tampering"])
-    assert (listed(spec, None, None)["sandbox"], listed(spec, None, None)["risks"]) == ("unsafe-local", [])
+    assert (listed(SPEC, None, None)["sandbox"], listed(SPEC, None, None)["risks"]) == ("unsafe-local", [])
     assert "RISK" in LISTED
+
+
+def test_a_step_that_fails_is_said_wherever_an_open_episode_is_shown() -> None:
+    why = Failing(step="provision", attempt=4, why="the image x cannot be pulled: no such host")
+    status = EpisodeStatus(episode_id="e-1", phase="leasing", failing=(why,))
+    assert "failing: provision, attempt 4: the image x cannot be pulled: no such host" in status_line(status)
+    assert state_of(SPEC, None, status) == "running, failing (unsafe-local)"
+    assert listed(SPEC, None, status)["failing"] == [why.model_dump()]
+    assert phase_of(status.model_copy(update={"paused": True})) == "leasing, pausing, failing"
+    held = status.model_copy(update={"phase": "paused", "paused": True, "failing": ()})
+    assert state_of(SPEC, None, held) == "paused (unsafe-local)"

@@ -1,0 +1,95 @@
+"""``tiltyard episodes show``: one episode told from what is kept of it. It starts nothing."""
+
+from pathlib import Path
+
+from ops.cli.called import command_line
+from ops.cli.folded import Line, show_lines
+from ops.cli.looking import listed, recorded, running
+from ops.cli.output import Output
+from ops.cli.ran_in import ran_in
+from ops.cli.results import show_result
+from ops.cli.story_shown import so_far_lines, story_lines
+from ops.cli.turn_in_full import full_lines
+from ops.cli.watching import status_line
+from schemas.episode import EpisodeResult, EpisodeSpec
+from schemas.exam import Exams
+from schemas.story import Story
+from tiltyard.episode.tasks import TaskShelf
+from tiltyard.errors import TiltyardError
+from tiltyard.reopen.regrading import stored_facts
+from tiltyard.reopen.story import so_far, tell, turn_in_full, turn_so_far
+from tiltyard.trace import Trace
+from workers.bootstrap.ground import open_journal
+from workers.bootstrap.objects import open_objects
+from workers.settings import Settings
+
+
+async def show_one(home: Path | None, episode_id: str, out: Output) -> None:
+    """Print an episode's result and its story; of one that runs where it is, and its turns so far.
+
+    Raises ``BadInput`` when there is no such episode.
+    """
+    settings = Settings.from_environment(home)
+    spec, result = await recorded(settings, episode_id)
+    if result is None:
+        await _show_open(settings, spec, out)
+        return
+    trace, exams = await _facts(settings, result, out)
+    story = tell(trace, result, exams) if trace is not None else None
+    told = story.model_dump(mode="json") if story is not None else None
+    out.value({**result.model_dump(mode="json"), "story": told})
+    show_result(out, result, sandbox=ran_in(result, trace))
+    if story is not None and not out.json:
+        show_lines(out, story_lines(story, result))
+
+
+async def _facts(settings: Settings, result: EpisodeResult, out: Output) -> tuple[Trace | None, Exams]:
+    """What the story is told from. That there is none, or that it cannot be read, is only remarked on."""
+    try:
+        with open_objects(settings) as objects:
+            return await stored_facts(result, objects)
+    except TiltyardError as error:
+        out.note(f"no story: {error}")
+        return None, Exams()
+
+
+async def _show_open(settings: Settings, spec: EpisodeSpec, out: Output) -> None:
+    async with running(settings) as ground:
+        status = await ground.status(spec.episode_id) if ground else None
+    story = await _story_so_far(settings, spec, out)
+    told = status.model_dump(mode="json") if status is not None else listed(spec, None, None)
+    out.value({**told, "story": story.model_dump(mode="json") if story is not None else None})
+    watch = command_line("episodes", "watch", spec.episode_id)
+    away = f"{spec.episode_id}: open, and no stack is running; to go on:\n{watch}"
+    out.show(status_line(status) if status else away, fold=False)
+    if story is not None and not out.json:
+        show_lines(out, so_far_lines(story))
+
+
+async def _story_so_far(settings: Settings, spec: EpisodeSpec, out: Output) -> Story | None:
+    try:
+        with open_objects(settings) as objects, open_journal(settings, objects) as journal:
+            task = await TaskShelf(objects).load(spec.task_digest)
+            return so_far(spec, task, await journal.so_far(spec.episode_id))
+    except TiltyardError as error:
+        out.note(f"its turns cannot be read: {error}")
+        return None
+
+
+async def show_turn(home: Path | None, episode_id: str, turn: int, out: Output) -> None:
+    """Print one turn with everything that is kept of it; of an episode that runs, what its journal has.
+
+    Raises ``BadInput`` for a turn that there is not, and for an episode without a trace.
+    """
+    settings = Settings.from_environment(home)
+    spec, result = await recorded(settings, episode_id)
+    with open_objects(settings) as objects:
+        if result is None:
+            with open_journal(settings, objects) as journal:
+                full = turn_so_far(spec, await journal.so_far(episode_id), turn)
+        else:
+            full = turn_in_full((await stored_facts(result, objects))[0], turn)
+    out.value({"episode_id": episode_id, **full.model_dump(mode="json")})
+    if not out.json:
+        show_lines(out, [Line(f"episode {episode_id}, {spec.task_id}, policy {spec.policy.target}"), Line("")])
+        show_lines(out, full_lines(full))
