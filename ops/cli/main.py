@@ -20,6 +20,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("ops.cli.run:run", "Run tasks with a policy and print the graded results."),
     "episodes": ("ops.cli.episodes:episodes", "List, show, watch and steer episodes."),
     "regrade": ("ops.cli.regrading:regrade", "Grade stored facts again, old and new side by side."),
+    "replay": (
+        "ops.cli.replay:replay",
+        "Make an episode's decisions again: does the same happen, and if not, why?",
+    ),
     "fork": ("ops.cli.fork:fork", "Go on from a turn of an episode with another policy, seed or budget."),
     "tasks": ("ops.cli.tasks:tasks", "List, show and check tasks."),
     "import": ("ops.cli.importing:importing", "Import public benchmarks as tasks."),
