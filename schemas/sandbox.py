@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
@@ -21,6 +22,16 @@ DriverName = Literal["bubblewrap", "docker", "unsafe-local"]
 
 BASE_IMAGE = "base"
 """The image of a task that names none. Only Docker has images; what other drivers show is the machine's own."""
+
+_NAME = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_REGISTRY = rf"(?:{_HOST}(?:\.{_HOST})*|\[[0-9A-Fa-f:]+\])(?::[0-9]{{1,5}})?"
+_TAG = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
+_DIGEST = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9A-Fa-f]{32,}"
+
+IMAGE_REFERENCE = re.compile(rf"(?:{_REGISTRY}/)?{_NAME}(?:/{_NAME})*(?::{_TAG})?(?:@{_DIGEST})?", re.ASCII)
+"""What an engine takes for an image's reference: ``REGISTRY:PORT/NAME/NAME:TAG@DIGEST``, all but a name optional
+(the distribution project's grammar, ``reference/reference.go``). The names of images that are built fit it too."""
 
 Enforced = Literal["cpu", "memory", "processes", "processors", "disk", "file_count", "output", "network", "files"]
 """What a driver can hold a sandbox to on this machine. ``processors`` is how many all of it may keep busy;

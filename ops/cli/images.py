@@ -111,10 +111,12 @@ def _known(names: "Sequence[str]", *, alone: bool) -> tuple[str, ...]:
 def _check_reference(reference: str) -> None:
     """Raises ``BadInput`` for one that would stand in the place of an image that is built."""
     from infra.sandboxes.docker.recipes import RECIPES
+    from schemas.sandbox import IMAGE_REFERENCE
     from tiltyard.errors import BadInput
 
-    if not reference.strip():
-        raise BadInput("the reference is empty", field="--pull", fix="name an image, such as debian:12-slim")
+    if not IMAGE_REFERENCE.fullmatch(reference):
+        what = f"{reference!r} is no image's reference" if reference.strip() else "the reference is empty"
+        raise BadInput(what, field="--pull", fix="name an image, such as debian:12-slim")
     if reference in RECIPES:
         told = f"docker.io/library/{reference}"
         fix = f"build it (`tiltyard images build {reference}`), or say the registry too: {told}"

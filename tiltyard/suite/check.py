@@ -14,7 +14,7 @@ from schemas.contract import (
     ReceiptContract,
     StateContract,
 )
-from schemas.sandbox import SandboxLimits
+from schemas.sandbox import IMAGE_REFERENCE, SandboxLimits
 from schemas.task import WAIT, Reference, Step, Task
 from tiltyard.errors import BadInput, BadTask
 from tiltyard.references import expressions, resolve, step_of
@@ -55,8 +55,8 @@ def check_in(task: Task, worlds: Mapping[str, WorldKind]) -> tuple[BadTask, ...]
 def check_task(task: Task, kind: WorldKind) -> tuple[BadTask, ...]:
     """Everything that is wrong with one task of the world ``kind``, each with the field and the fix."""
     kind = _with_tools(task, kind)
-    problems = [*_tools(task, kind), *_template(task, kind), *_references(task, kind), *examinable(task)]
-    return tuple(BadTask(p.message, field=joined(task.id, p.field), fix=p.fix) for p in problems)
+    found = (_tools(task, kind), _image(task), _template(task, kind), _references(task, kind), examinable(task))
+    return tuple(BadTask(p.message, field=joined(task.id, p.field), fix=p.fix) for part in found for p in part)
 
 
 def _with_tools(task: Task, kind: WorldKind) -> WorldKind:
@@ -85,6 +85,13 @@ def _exposed(task: Task, known: set[str]) -> Iterator[BadInput]:
         for index, name in enumerate(tools):
             if name not in known:
                 yield _unknown_tool(f"sandbox.exposes.{service}.{index}", name, known, "the world")
+
+
+def _image(task: Task) -> Iterator[BadInput]:
+    """The image is one that an engine can be asked for, whether or not it has it."""
+    if task.sandbox is not None and not IMAGE_REFERENCE.fullmatch(task.sandbox.image):
+        fix = "write the name of one that is built, or REGISTRY/NAME:TAG, such as debian:12-slim"
+        yield BadInput(f"{task.sandbox.image!r} is no image's reference", field="sandbox.image", fix=fix)
 
 
 def _unknown_tool(path: str, name: str, known: set[str], where: str) -> BadInput:

@@ -8,6 +8,7 @@ from docker.errors import APIError, DockerException
 from docker.utils import parse_repository_tag
 from urllib3.exceptions import HTTPError
 
+from schemas.sandbox import IMAGE_REFERENCE
 from tiltyard.errors import EnvironmentFailed, SandboxUnavailable
 
 NOT_FOR_US = re.compile(
@@ -27,6 +28,8 @@ def pull(engine: docker.DockerClient, reference: str) -> dict[str, Any]:
 
     Raises ``SandboxUnavailable`` where it is not there or not for us, ``EnvironmentFailed`` for what may pass.
     """
+    if not IMAGE_REFERENCE.fullmatch(reference):  # an engine would take some for another image than is meant
+        raise _failure(reference, "that is no image's reference", final=True)
     repository, tag = parse_repository_tag(reference)
     try:
         for line in engine.api.pull(repository, tag=tag or "latest", stream=True, decode=True):
