@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from schemas.branch import BranchPoint
+from schemas.episode import Origin
+
 
 class Crashed(Exception):
     """The process died here."""
@@ -40,6 +43,11 @@ class Crashing:
             return answer
 
         return crashing
+
+
+async def no_fork(origin: Origin) -> BranchPoint:
+    """Where a fork begins, in tests that have none."""
+    raise AssertionError(f"nothing is made from {origin.episode_id} here")
 
 
 async def restarted(attempt: Any) -> Any:

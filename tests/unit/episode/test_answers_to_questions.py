@@ -10,7 +10,7 @@ from schemas.slice import CallRef, SliceReport, SliceRequest
 from schemas.start import LeaseOrder
 from schemas.task import Reference, Step, Task
 from schemas.view import View
-from tests.unit.episode.crashing import Crashing, Fuse, restarted
+from tests.unit.episode.crashing import Crashing, Fuse, no_fork, restarted
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.episode.gateway import Gateway
 from tiltyard.episode.leasing import Leasing
@@ -61,7 +61,8 @@ async def episode(fuse: Fuse) -> tuple[list[object], list[str]]:
         limits=TASK.limits,
     )
     order = LeaseOrder(spec=spec, first_run_id="run-1")
-    lease = await Leasing(world, reconciler, shelf.load, "cluster", "default").lease(order, "episode/e-1")
+    leasing = Leasing(world, reconciler, shelf.load, kept, objects, no_fork, "cluster", "default")
+    lease = await leasing.lease(order, "episode/e-1")
     asked: list[str] = []
     attempts = (f"attempt-{number}" for number in itertools.count())
     answer: str | None = None

@@ -14,7 +14,7 @@ from schemas.slice import CloseRequest, LeaseRef, SliceReport, SliceRequest
 from schemas.start import LeaseOrder, Provisioned, ProvisionOrder
 from schemas.task import Reference, Step, Task
 from schemas.view import View
-from tests.unit.episode.crashing import Crashing, Fuse, restarted
+from tests.unit.episode.crashing import Crashing, Fuse, no_fork, restarted
 from tiltyard.episode.closing import Closer
 from tiltyard.episode.collecting import SandboxCloser
 from tiltyard.episode.delivery import Reconciler
@@ -72,7 +72,7 @@ class Ground:
         policies, load = MemoryPolicies({"policy": policy}), self.shelf.load
         gateway = Gateway(world, reconciler, sandboxes)
         checkpoints = Checkpoints(sandboxes, reconciler, objects)
-        self.leasing = Leasing(world, reconciler, load, "c", "d")
+        self.leasing = Leasing(world, reconciler, load, self.journal, objects, no_fork, "c", "d")
         self.sandboxing = Sandboxing(sandboxes, reconciler, self.journal, objects, load, "c", "d")
         self.runner = SliceRunner(gateway, checkpoints, self.journal, policies, load)
         closer = SandboxCloser(sandboxes, reconciler, objects)

@@ -15,11 +15,12 @@ from schemas.slice import CloseRequest, LeaseRef, SliceReport, SliceRequest
 from schemas.start import LeaseOrder
 from schemas.task import Reference, Settle, Step, Task
 from schemas.view import View
-from tests.unit.episode.crashing import Crashing, Fuse, restarted
+from tests.unit.episode.crashing import Crashing, Fuse, no_fork, restarted
 from tiltyard.episode.closing import Closer
 from tiltyard.episode.collecting import SandboxCloser
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.episode.gateway import Gateway
+from tiltyard.episode.known import MOST_BYTES, KnownJournals
 from tiltyard.episode.leasing import Leasing
 from tiltyard.episode.sandboxing import Checkpoints
 from tiltyard.episode.slices import SliceRunner
@@ -65,7 +66,7 @@ def _add(amount: int, operation: str | None = None) -> Call:
     return Call.model_validate({"tool": "add", "arguments": arguments})
 
 
-async def episode(fuse: Fuse, engine: Engine, slice_turns: int) -> tuple[str, int]:
+async def episode(fuse: Fuse, engine: Engine, slice_turns: int, kept_bytes: int) -> tuple[str, int]:
     """Run one episode to its evidence; whoever crashes is started again. (trace digest, effects on apples)."""
     journal: Journal = Crashing(MemoryJournal(), fuse)
     world: World = Crashing(LocalWorld(engine), fuse)
@@ -76,7 +77,10 @@ async def episode(fuse: Fuse, engine: Engine, slice_turns: int) -> tuple[str, in
     sandboxes = MemorySandboxes()
     gateway = Gateway(world, reconciler, sandboxes)
     checkpoints = Checkpoints(sandboxes, reconciler, objects)
-    runner = SliceRunner(gateway, checkpoints, journal, policies, shelf.load, lambda _: fuse.step("committed"))
+    runner = SliceRunner(
+        *(gateway, checkpoints, journal, policies, shelf.load, lambda _: fuse.step("committed")),
+        known=KnownJournals(kept_bytes),
+    )
     spec = EpisodeSpec(
         episode_id="e-1",
         task_id=TASK.id,
@@ -86,7 +90,7 @@ async def episode(fuse: Fuse, engine: Engine, slice_turns: int) -> tuple[str, in
         limits=TASK.limits,
     )
     attempts = (f"attempt-{number}" for number in itertools.count())
-    leasing = Leasing(world, reconciler, shelf.load, "cluster", "default")
+    leasing = Leasing(world, reconciler, shelf.load, journal, objects, no_fork, "cluster", "default")
     order = LeaseOrder(spec=spec, first_run_id="run-1")
     lease = await restarted(lambda: leasing.lease(order, "episode/e-1"))
     report = await _turns(runner, spec, lease, attempts, slice_turns)
@@ -120,15 +124,16 @@ async def _turns(
     raise AssertionError
 
 
-@pytest.mark.parametrize("slice_turns", [1, 10])
-async def test_a_crash_at_any_step_changes_nothing(slice_turns: int) -> None:
+@pytest.mark.parametrize(("slice_turns", "kept_bytes"), [(1, 0), (1, MOST_BYTES), (10, 0)])
+async def test_a_crash_at_any_step_changes_nothing(slice_turns: int, kept_bytes: int) -> None:
+    """Also where the worker keeps nothing of its last slice, as another worker would not have it."""
     calm = Fuse()
-    undisturbed = await episode(calm, Engine({"tally": TALLY}, MemoryWorlds()), slice_turns)
+    undisturbed = await episode(calm, Engine({"tally": TALLY}, MemoryWorlds()), slice_turns, kept_bytes)
     assert undisturbed[1] == 2
     assert calm.steps > 40
     for at in range(calm.steps):
         fuse = Fuse(at)
-        outcome = await episode(fuse, Engine({"tally": TALLY}, MemoryWorlds()), slice_turns)
+        outcome = await episode(fuse, Engine({"tally": TALLY}, MemoryWorlds()), slice_turns, kept_bytes)
         assert outcome == undisturbed, f"a crash {fuse.names[at]} (step {at}) made a difference"
 
 
@@ -162,7 +167,8 @@ async def test_a_journal_that_forgets_is_caught() -> None:
     reconciler = Reconciler(world, timedelta(seconds=1))
     gateway = Gateway(world, reconciler, MemorySandboxes())
     checkpoints = Checkpoints(MemorySandboxes(), reconciler, objects)
-    runner = SliceRunner(gateway, checkpoints, journal, MemoryPolicies({"policy": wavering}), shelf.load)
+    policies = MemoryPolicies({"policy": wavering})
+    runner = SliceRunner(gateway, checkpoints, journal, policies, shelf.load, known=KnownJournals(0))
     spec = EpisodeSpec(
         episode_id="e-1",
         task_id=TASK.id,
@@ -171,7 +177,7 @@ async def test_a_journal_that_forgets_is_caught() -> None:
         policy=PolicySpec(target="policy"),
         limits=TASK.limits,
     )
-    leasing = Leasing(world, reconciler, shelf.load, "cluster", "default")
+    leasing = Leasing(world, reconciler, shelf.load, journal, objects, no_fork, "cluster", "default")
     lease = await leasing.lease(LeaseOrder(spec=spec, first_run_id="run-1"), "episode/e-1")
     report = await _turns(runner, spec, lease, iter("abcdefgh"), 2)
     assert report.ending is not None

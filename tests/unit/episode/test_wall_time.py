@@ -13,6 +13,7 @@ from schemas.slice import LeaseRef, SliceRequest
 from schemas.start import LeaseOrder, ProvisionOrder
 from schemas.task import Limits, Reference, Step, Task
 from schemas.view import View
+from tests.unit.episode.crashing import no_fork
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.episode.gateway import Gateway
 from tiltyard.episode.leasing import Leasing
@@ -128,7 +129,7 @@ async def test_a_command_that_is_sent_again_with_less_time_left_is_the_same() ->
         policies,
         shelf.load,
     )
-    lease = await Leasing(world, reconciler, shelf.load, "c", "d").lease(
+    lease = await Leasing(world, reconciler, shelf.load, journal, objects, no_fork, "c", "d").lease(
         LeaseOrder(spec=spec, first_run_id="r"), "w"
     )
     boxes = Sandboxing(sandboxes, reconciler, journal, objects, shelf.load, "c", "d")
