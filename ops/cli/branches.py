@@ -6,6 +6,7 @@ from pathlib import Path
 
 from infra.policies.source import resolve_policy
 from ops.cli.called import command_line
+from ops.cli.drivers import require_driver
 from ops.cli.failures import DONE
 from ops.cli.output import Output
 from ops.cli.run import check_network, check_sandbox, check_script, verdict
@@ -55,6 +56,7 @@ async def play_forks(home: Path | None, wanted: Branches, fail_under: float | No
         task = changed(before, instruction=wanted.instruction, limits=wanted.limits, faults=wanted.faults)
         _check(policy, wanted.sandbox, task)
         specs = await _planned(opened, wanted, None if task is before else task, policy)
+        await require_driver(opened.settings, specs[0].sandbox, (task,))
         if wanted.detach:
             await begin(opened, specs, out)
             return DONE

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ops.cli.called import command_line
 from ops.cli.counting import counted
+from ops.cli.drivers import require_driver
 from ops.cli.output import Output
 from ops.cli.pinning import keep, place_of, stem_of
 from ops.cli.session import ground
@@ -101,6 +102,7 @@ async def _minimised(opened: Ground, wish: Wish, out: Output) -> Minimised:
     original = await Replaying(opened.records, opened.objects).original(wish.episode_id)
     recording, every = original.recording, pieces_of(original.recording)
     wanted = failing_contract(original.played.result, wish.contract)
+    await require_driver(opened.settings, original.spec.sandbox, (original.task,))
     trials = Trials(opened, original, wanted, wish.any_reason)
     with _progress(out, trials, len(every)):
         await _require_again(trials, every, wish)

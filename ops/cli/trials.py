@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ops.cli.batch import Batch
 from ops.cli.called import command_line
+from ops.cli.drivers import require_driver
 from ops.cli.leaving import Again, play_until_left
 from ops.cli.output import Output
 from ops.cli.progress import progress
@@ -50,8 +51,10 @@ class Order:
 
 
 async def play(home: Path | None, order: Order, out: Output) -> tuple[EpisodeResult, ...]:
-    """Play and print. Raises ``KeyboardInterrupt`` when Ctrl-C ended it early."""
+    """Play and print. Raises ``KeyboardInterrupt`` when Ctrl-C ended it early, and ``SandboxUnavailable``, with
+    nothing planned, where no sandbox can be made for them."""
     async with ground(home, out.note) as opened:
+        await require_driver(opened.settings, order.sandbox, order.tasks)
         specs = [
             await opened.plan(task, order.policy, seed, order.sandbox)
             for task, seed in itertools.product(order.tasks, order.seeds)
