@@ -23,10 +23,9 @@ async def show_diff(home: Path | None, episode_id: str, other_id: str, out: Outp
     settings = Settings.from_environment(home)
     found = apart(*await _kept(settings, episode_id), *await _kept(settings, other_id))
     out.value(found)
-    if out.json:
-        return
     show_lines(out, apart_lines(found))
     out.table(("", "LEFT", "RIGHT"), list(rows(found)))
+    show_lines(out, why_lines(found))
 
 
 async def _kept(settings: Settings, episode_id: str) -> tuple[Trace, EpisodeResult]:
@@ -99,3 +98,14 @@ def rows(found: Apart) -> Iterator[tuple[str, str, str]]:
     for name in dict.fromkeys((*verdicts[0], *verdicts[1])):
         told = ["-" if name not in one else "passed" if one[name].passed else "FAILED" for one in verdicts]
         yield name, told[0], told[1]
+
+
+def why_lines(found: Apart) -> Iterator[Line]:
+    """Why contracts failed that only one of them failed."""
+    for name, side, other in (("left", found.left, found.right), ("right", found.right, found.left)):
+        failed = {one.name for one in other.contracts if not one.passed}
+        for contract in side.contracts:
+            if not contract.passed and contract.name not in failed:
+                yield Line("")
+                yield Line(f"{name} failed {contract.name}")
+                yield from (Line(why, 2) for why in contract.why)

@@ -11,25 +11,33 @@ LEAST_COLUMNS = 24
 
 
 class Line(NamedTuple):
-    """One line: ``text`` after ``indent`` columns. What does not fit goes on ``hang`` columns further in."""
+    """One line: ``mark`` and ``text`` after ``indent`` columns.
+
+    What does not fit goes on ``hang`` columns further in, or below the text, where there is a mark.
+    """
 
     text: str
     indent: int = 0
     hang: int = 2
+    mark: str = ""
 
 
 def show_lines(out: Output, lines: Iterable[Line]) -> None:
-    """Print them, folded on a terminal and whole elsewhere."""
+    """Print them, folded on a terminal and whole elsewhere. Nothing with ``--json``."""
+    if out.json:
+        return
     console = out.console()
-    out.show("\n".join(folded(lines, None if console.soft_wrap else console.width)), fold=False)
+    told = list(folded(lines, None if console.soft_wrap else console.width))
+    if told:
+        out.show("\n".join(told), fold=False)
 
 
 def folded(lines: Iterable[Line], width: int | None) -> Iterator[str]:
     """The lines as they are printed. Each begins a new one and is no longer than ``width``, whatever is in it."""
     for line in lines:
         text = visible_cell(line.text)
-        if width is None or line.indent + 2 * len(text) <= width:  # no character takes more than two columns
-            yield (" " * line.indent + text).rstrip()
+        if width is None or line.indent + len(line.mark) + 2 * len(text) <= width:  # two columns at most for each
+            yield (" " * line.indent + line.mark + text).rstrip()
         else:
             yield from _folded(text, line, width)
 
@@ -38,8 +46,9 @@ def _folded(text: str, line: Line, width: int) -> Iterator[str]:
     from rich.console import Console
     from rich.text import Text
 
-    indent = max(0, min(line.indent, width - line.hang - LEAST_COLUMNS))
-    first, *rest = Text(text).wrap(Console(width=width), max(1, width - indent - line.hang), overflow="fold")
-    yield (" " * indent + first.plain).rstrip()
+    hang = len(line.mark) or line.hang
+    indent = max(0, min(line.indent, width - hang - LEAST_COLUMNS))
+    first, *rest = Text(text).wrap(Console(width=width), max(1, width - indent - hang), overflow="fold")
+    yield (" " * indent + line.mark + first.plain).rstrip()
     for part in rest:
-        yield (" " * (indent + line.hang) + part.plain).rstrip()
+        yield (" " * (indent + hang) + part.plain).rstrip()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ops.cli.called import command_line
 from ops.cli.counting import counted, means, told
+from ops.cli.folded import Line, show_lines
 from ops.cli.output import Output
 from schemas.episode import EpisodeResult, Validity
 from schemas.task import Task
@@ -35,6 +36,9 @@ SPARE = ("DRAIN", "POLICY", "#P", "#C", "#E", "#EFFECTS", "SAFETY", "#DUPLICATES
 
 TIERS = {1: "information", 2: "for review", 3: "tampering"}
 """What the tier of a risk means."""
+
+TOLD = 8
+"""The column at which a line of one result says what its name announces."""
 
 ASIDE = {Standing.IDLE_PASSES: "apart", Standing.UNSCORABLE: "not counted"}
 """The mark of a trial that is not in the mean of the others."""
@@ -129,9 +133,23 @@ def of_origin(result: EpisodeResult) -> list[str]:
 def show_result(out: Output, result: EpisodeResult, its: Standing = Standing.COUNTED, *, sandbox: str = "") -> None:
     """Everything that a person asks first about one episode; ``its`` standing, and what is known of the
     ``sandbox`` beside its driver, where that is known."""
+    lines = [*_summary(result, its), *_judged(result)]
+    lines += [Line(f"safety  {finding.kind}: {finding.detail}", hang=TOLD) for finding in result.safety]
+    lines += [
+        Line(f"risk    {risk.rule} (tier {risk.tier}, {TIERS[risk.tier]}): {risk.detail}", hang=TOLD)
+        for risk in result.risks
+    ]
+    if result.sandbox == "unsafe-local":
+        lines.append(Line("sandbox unsafe-local: its commands were not isolated from this machine", hang=TOLD))
+    elif result.sandbox is not None:
+        lines.append(Line(f"sandbox {sandbox or result.sandbox}", hang=TOLD))
+    show_lines(out, lines)
+
+
+def _summary(result: EpisodeResult, its: Standing) -> list[Line]:
     score, counts = result.score, result.counts
     why = f": {result.reason}" if result.reason else ""
-    lines = [
+    told = (
         f"episode {result.episode_id}",
         f"task    {result.task}, policy {result.policy}, seed {result.seed}",
         *of_origin(result),
@@ -143,14 +161,21 @@ def show_result(out: Output, result: EpisodeResult, its: Standing = Standing.COU
         f"{counted(counts.late_writes, 'late write')}",
         f"drain   {drained(result)}",
         f"trace   {result.digests.trace}",
-    ]
+    )
+    return [Line(line, hang=TOLD) for line in told]
+
+
+def _judged(result: EpisodeResult) -> list[Line]:
+    """The contracts; of a trial without a turn, in which nothing was done, no more than their number."""
+    failed = sum(not contract.passed for contract in result.contracts)
+    if failed and not result.counts.turns:
+        of_all = f"of {counted(len(result.contracts), 'contract')}"
+        told = f"{failed} {of_all} failed" if result.validity is Validity.VALID else f"none {of_all}"
+        return [Line(f"judged  {told}: it had no turn", hang=TOLD)]
+    lines = []
     for contract in result.contracts:
-        lines.append(f"{'passed' if contract.passed else 'FAILED'}  {contract.name or contract.kind}")
-        lines += [f"          {reason}" for reason in contract.why]
-    lines += [f"safety  {finding.kind}: {finding.detail}" for finding in result.safety]
-    lines += [f"risk    {risk.rule} (tier {risk.tier}, {TIERS[risk.tier]}): {risk.detail}" for risk in result.risks]
-    if result.sandbox == "unsafe-local":
-        lines.append("sandbox unsafe-local: its commands were not isolated from this machine")
-    elif result.sandbox is not None:
-        lines.append(f"sandbox {sandbox or result.sandbox}")
-    out.show("\n".join(lines))
+        lines.append(
+            Line(f"{'passed' if contract.passed else 'FAILED'}  {contract.name or contract.kind}", hang=TOLD)
+        )
+        lines += [Line(reason, TOLD + 2) for reason in contract.why]
+    return lines

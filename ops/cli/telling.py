@@ -39,7 +39,7 @@ async def show_one(home: Path | None, episode_id: str, out: Output) -> None:
     told = story.model_dump(mode="json") if story is not None else None
     out.value({**result.model_dump(mode="json"), "story": told})
     show_result(out, result, sandbox=ran_in(result, trace))
-    if story is not None and not out.json:
+    if story is not None:
         show_lines(out, story_lines(story, result))
 
 
@@ -62,7 +62,7 @@ async def _show_open(settings: Settings, spec: EpisodeSpec, out: Output) -> None
     watch = command_line("episodes", "watch", spec.episode_id)
     away = f"{spec.episode_id}: open, and no stack is running; to go on:\n{watch}"
     out.show(status_line(status) if status else away, fold=False)
-    if story is not None and not out.json:
+    if story is not None:
         show_lines(out, so_far_lines(story))
 
 
@@ -90,6 +90,5 @@ async def show_turn(home: Path | None, episode_id: str, turn: int, out: Output) 
         else:
             full = turn_in_full((await stored_facts(result, objects))[0], turn)
     out.value({"episode_id": episode_id, **full.model_dump(mode="json")})
-    if not out.json:
-        show_lines(out, [Line(f"episode {episode_id}, {spec.task_id}, policy {spec.policy.target}"), Line("")])
-        show_lines(out, full_lines(full))
+    head = f"episode {episode_id}, {spec.task_id}, policy {spec.policy.target}"
+    show_lines(out, [Line(head), Line(""), *full_lines(full)])

@@ -165,13 +165,13 @@ def _shown_lines(shown: Observation | None, indent: int, to: Cut, none: str) -> 
 
 def change_lines(change: WorldChange, indent: int, to: Cut) -> Iterator[Line]:
     """A changed row: the fields that differ, before and after."""
-    row = f"{MARKS[change.change]} {change.collection}/{change.key}"
+    mark, row = f"{MARKS[change.change]} ", f"{change.collection}/{change.key}"
     by = f" by {change.tool} ({change.job}) at {change.at_s} s" if change.job else ""
     if change.change != "updated":
-        yield from value_lines(f"{row} {change.change}{by}: ", change.body, indent, to)
+        yield from value_lines(mark, change.body, indent, to, f"{row} {change.change}{by}: ")
         return
     fields = "; ".join(_field(field, to) for field in change.fields) or "nothing differs"
-    yield Line(f"{row}{by}: {fields}", indent)
+    yield Line(f"{row}{by}: {fields}", indent, mark=mark)
 
 
 def _field(field: FieldChange, to: Cut) -> str:

@@ -41,18 +41,17 @@ def said_lines(how: str, text: str, indent: int, to: Cut) -> Iterator[Line]:
         yield Line(how + cut(text.rstrip("\n"), to), indent)
 
 
-def value_lines(mark: str, value: JsonValue, indent: int, to: Cut) -> Iterator[Line]:
-    """A value after ``mark``; texts of several lines stand below it, each under its name."""
+def value_lines(mark: str, value: JsonValue, indent: int, to: Cut, name: str = "") -> Iterator[Line]:
+    """A value after ``mark`` and ``name``; texts of several lines stand below it, each under its own name."""
     if isinstance(value, str) and _is_block(value):
-        yield Line(mark.rstrip(), indent)
+        yield Line(name, indent, mark=mark)
         yield from block("", value, indent + 2, to)
         return
     blocks = _blocks(value)
     plain = {key: one for key, one in value.items() if key not in blocks} if isinstance(value, dict) else value
-    text = in_json(plain) if plain or not blocks else ""
-    yield Line(f"{mark}{cut(text, to)}".rstrip(), indent)
-    for name, text in blocks.items():
-        yield from block(name, text, indent + 2, to)
+    yield Line(name + (cut(in_json(plain), to) if plain or not blocks else ""), indent, mark=mark)
+    for below, text in blocks.items():
+        yield from block(below, text, indent + 2, to)
 
 
 def call_lines(tool: str, arguments: Mapping[str, JsonValue], after: str, indent: int, to: Cut) -> Iterator[Line]:
@@ -79,7 +78,7 @@ def block(name: str, text: str, indent: int, to: Cut) -> Iterator[Line]:
 
 def _barred(lines: list[str], indent: int, to: Cut) -> Iterator[Line]:
     for line in lines:
-        yield Line(BLOCK + cut(line.expandtabs(4), to), indent, hang=len(BLOCK))
+        yield Line(cut(line.expandtabs(4), to), indent, mark=BLOCK)
 
 
 def _blocks(value: JsonValue) -> dict[str, str]:
