@@ -8,14 +8,19 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
+import grpc
 import pytest
 
 from infra.rpc.answers import answers
+from infra.rpc.channel import OPTIONS, address_of
 from infra.rpc.client import WorldClient
+from infra.rpc.failures import TRAILER
+from infra.rpc.gen import world_pb2 as wire
+from infra.rpc.gen.world_pb2_grpc import WorldStub
 from infra.rpc.server import serve
 from infra.stores.database import open_database
 from infra.stores.world_store import SqlWorlds
-from schemas.base import JsonObject
+from schemas.base import JsonObject, canonical
 from schemas.world import Facts, Lease
 from tiltyard.errors import BadInput, EnvironmentFailed, NotPristine, StackFailed, WorldUnreachable
 from tiltyard.ports import World
@@ -196,3 +201,29 @@ async def test_a_path_that_is_too_long_for_a_socket_is_said_to_be(folder: Path) 
     with pytest.raises(BadInput) as caught:
         WorldClient(folder / ("x" * 100) / "w.sock")
     assert caught.value.field == "socket"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "field"),
+    [
+        ([], "request"),
+        ([b"{}"], "request.owner"),
+        ([canonical(lease_request())], "past"),
+        ([canonical(lease_request()), b'{"episode_id":"ep-1",', b'"generation":"x"}'], "past.generation"),
+        ([canonical(lease_request()), b'{"episode_id":"ep-1"'], "past"),
+    ],
+    ids=["nothing", "no request", "no past", "another type", "cut"],
+)
+async def test_what_is_no_lease_with_a_past_is_refused_by_name(
+    pieces: list[bytes], field: str, folder: Path
+) -> None:
+    async with served(Engine(WORLDS, MemoryWorlds()), folder) as client:
+        with grpc.insecure_channel(address_of(folder / "w.sock"), options=OPTIONS) as channel:
+            documents = (wire.Document(json=piece) for piece in pieces)
+            with pytest.raises(grpc.RpcError) as caught:
+                await asyncio.to_thread(WorldStub(channel).TakeOver, documents)
+        assert await client.leases() == ()
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    (failure,) = [one.value for one in caught.value.trailing_metadata() if one.key == TRAILER]
+    assert isinstance(failure, bytes)
+    assert wire.Failure.FromString(failure).field == field
