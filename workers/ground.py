@@ -31,8 +31,10 @@ from tiltyard.errors import BadInput, EnvironmentFailed
 from tiltyard.ports import Objects, Records
 from tiltyard.reopen.branching import require_turn
 from tiltyard.trace import Trace, unpack
+from workers.chains import version_of
 from workers.failing import failing
 from workers.settings import Settings
+from workers.versions import GONE, polled
 from workflows.episode import EpisodeWorkflow
 
 DEFAULT_DRIVER: DriverName = "bubblewrap"
@@ -53,10 +55,18 @@ def _server_is_away(error: BaseException) -> bool:
     return isinstance(error, RPCError) and error.status in AWAY
 
 
+class _NoWorker(EnvironmentFailed):
+    """Nobody can go on with the episode; perhaps it is being moved to the version that is served."""
+
+
+def _has_no_worker(error: BaseException) -> bool:
+    return isinstance(error, _NoWorker)
+
+
 def _is_away(error: BaseException) -> bool:
     """The server, or the worker: "no poller seen" is what the server says of one that has not polled yet."""
     no_poller = isinstance(error, RPCError) and error.status is RPCStatusCode.FAILED_PRECONDITION
-    return no_poller or _server_is_away(error)
+    return no_poller or _has_no_worker(error) or _server_is_away(error)
 
 
 def _patiently(away: Callable[[BaseException], bool], limit: timedelta) -> AsyncRetrying:
@@ -74,13 +84,16 @@ def new_episode_id() -> str:
 
 
 class Ground:
-    """What a command needs of a running stack."""
+    """What a command needs of a running stack. A worker that has been silent for ``gone`` is none."""
 
-    def __init__(self, client: Client, records: Records, objects: Objects, settings: Settings) -> None:
+    def __init__(
+        self, client: Client, records: Records, objects: Objects, settings: Settings, gone: timedelta = GONE
+    ) -> None:
         self.client = client
         self.records = records
         self.objects = objects
         self.settings = settings
+        self._gone = gone
         self._tasks = TaskShelf(objects)
 
     async def plan(
@@ -211,7 +224,7 @@ class Ground:
         try:
             async for attempt in _patiently(_is_away, PRESENT):
                 with attempt:
-                    failing_at = failing(await self._see_that_it_is_served(handle))
+                    failing_at = failing(await self._see_that_a_worker_has_it(handle))
                     status = await handle.query(EpisodeWorkflow.status)
                     return status.model_copy(update={"failing": failing_at})
             raise AssertionError("retrying ends with an answer or an error")
@@ -241,7 +254,9 @@ class Ground:
         """Raises ``BadInput`` when the episode refuses the message or has ended."""
         handle = await self._handle(episode_id)
         try:
-            await self._see_that_it_is_served(handle)
+            async for attempt in _patiently(_has_no_worker, PRESENT):
+                with attempt:
+                    await self._see_that_a_worker_has_it(handle)
             await handle.execute_update(update, *arguments)  # type: ignore[call-overload]  # a table of updates
         except WorkflowUpdateFailedError as error:
             raise BadInput(str(error.cause), field=episode_id) from error
@@ -263,6 +278,17 @@ class Ground:
                 f"and this command's is {self.settings.task_queue!r}",
                 field="TILTYARD_TASK_QUEUE",
                 fix=f"set TILTYARD_TASK_QUEUE={found.task_queue}",
+            )
+        return found
+
+    async def _see_that_a_worker_has_it(self, handle: WorkflowHandle[Any, Summary]) -> WorkflowExecutionDescription:
+        """The same; raises ``EnvironmentFailed`` too where no worker has the episode's version of the code."""
+        found = await self._see_that_it_is_served(handle)
+        version = version_of(found.raw_description.workflow_execution_info.versioning_info)
+        if version and version not in await polled(self.client, found.task_queue, self._gone):
+            raise _NoWorker(
+                f"{handle.id} began with the version {version} of the workflows' code, and no worker has that",
+                fix="`tiltyard doctor` says whether it can go on, and how",
             )
         return found
 

@@ -49,6 +49,21 @@ def version_of(task_queue: str, build: str) -> WorkerDeploymentVersion:
     return WorkerDeploymentVersion(deployment_name=name, build_id=build)
 
 
+async def polled(client: Client, task_queue: str, gone: timedelta = GONE) -> Set[str]:
+    """Builds of which a worker has asked for tasks lately; among them the empty one, of workers without a version.
+
+    Raises ``RPCError``.
+    """
+    request = DescribeTaskQueueRequest(
+        namespace=client.namespace,
+        task_queue=TaskQueue(name=task_queue, kind=TaskQueueKind.TASK_QUEUE_KIND_NORMAL),
+        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+    )
+    found = await client.workflow_service.describe_task_queue(request)
+    since = time.time() - gone.total_seconds()
+    return {one.deployment_options.build_id for one in found.pollers if one.last_access_time.seconds >= since}
+
+
 class TemporalVersions:
     """The driver of ``activities.upgrading.Versions``: versions of one task queue, of which ``build`` is ours.
 
@@ -70,16 +85,8 @@ class TemporalVersions:
         self.ours = version_of(task_queue, build)
 
     async def served(self) -> Set[str]:
-        request = DescribeTaskQueueRequest(
-            namespace=self._client.namespace,
-            task_queue=TaskQueue(name=self._task_queue, kind=TaskQueueKind.TASK_QUEUE_KIND_NORMAL),
-            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-        )
         with _answered():
-            found = await self._client.workflow_service.describe_task_queue(request)
-        since = time.time() - self._gone.total_seconds()
-        there = [one for one in found.pollers if one.last_access_time.seconds >= since]
-        return {self.ours.build_id, *(one.deployment_options.build_id for one in there)}
+            return {self.ours.build_id, *await polled(self._client, self._task_queue, self._gone)}
 
     async def move(self, owner: Owner) -> str:
         """A one-time override: pending activities come along, and the next workflow task pins it to ours."""

@@ -23,8 +23,10 @@ from tests.workflow.broken_episodes import (
     UnpinnedLaterEpisode,
 )
 from tests.workflow.resets import runs_of
+from tiltyard.errors import EnvironmentFailed
 from workers.assembly import WORKFLOWS, at_work
 from workers.chains import version_of
+from workers.ground import Ground
 from workers.versions import GONE
 from workflows.episode import EpisodeWorkflow
 
@@ -157,6 +159,9 @@ async def test_those_that_cannot_are_named_and_go_on_when_their_worker_comes_bac
             (stranded,) = (await place.clean_up()).stranded
             assert (stranded.episode_id, stranded.version) == (spec.episode_id, "old")
             assert "Timer machine does not handle this event" in stranded.reason
+            ground = Ground(client, place.records, place.objects, place.settings, gone=SOON)
+            with pytest.raises(EnvironmentFailed, match="no worker has that"):
+                await ground.stop(spec.episode_id)
             held.may_go_on.set()
             async with worker(place, "old"):
                 await assert_submitted(place, [(spec, handle)])
