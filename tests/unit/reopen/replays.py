@@ -11,9 +11,10 @@ from schemas.recording import Recording
 from schemas.replay import Verdict
 from schemas.task import Task
 from tiltyard.episode.grading import examine
-from tiltyard.ports import Policy, Sandboxes
+from tiltyard.ports import Policy
 from tiltyard.reopen.recording import recording_of
 from tiltyard.reopen.verdicts import Played, verdict_of
+from tiltyard.sandbox.tools import SANDBOX_TOOLS
 from tiltyard.testing.memory_worlds import MemoryWorlds
 from tiltyard.testing.rehearse import rehearse
 from tiltyard.trace import Trace
@@ -31,13 +32,14 @@ async def play(
     *,
     name: str = "original",
     seed: int = 0,
-    sandboxes: Sandboxes | None = None,
+    engine: Engine | None = None,
     **options: Any,
 ) -> Played:
-    """One episode over its own engine of these worlds."""
-    engine = Engine(kinds or worlds(), MemoryWorlds())
-    evidence = await rehearse(task, policy, engine, seed=seed, name=name, sandboxes=sandboxes, **options)
-    trace = Trace(task, engine.describe(task.world), evidence)
+    """One episode over this engine, or one of its own of these worlds. ``options`` are those of ``rehearse``."""
+    engine = engine or Engine(kinds or worlds(), MemoryWorlds())
+    evidence = await rehearse(task, policy, engine, seed=seed, name=name, **options)
+    tools = engine.describe(task.world)
+    trace = Trace(task, (*tools, *SANDBOX_TOOLS.values()) if task.needs_sandbox else tools, evidence)
     return Played(examine(task, evidence, trace.tools), trace)
 
 
@@ -47,14 +49,14 @@ async def again(
     *,
     task: Task | None = None,
     strict: bool = False,
-    sandboxes: Sandboxes | None = None,
+    name: str = "replay",
     **options: Any,
 ) -> Verdict:
     """Its decisions again, in these worlds and of this task: what a replay finds."""
     recording = recording_of(original.trace)
     seed = original.trace.evidence.spec.seed
     wanted = task or original.trace.task
-    other = await play(wanted, recording, kinds, name="replay", seed=seed, sandboxes=sandboxes, **options)
+    other = await play(wanted, recording, kinds, name=name, seed=seed, **options)
     return verdict_of(original, other, recording, strict=strict)
 
 
