@@ -38,7 +38,7 @@ async def measure(most: int, say: Say, turns: Sequence[int] = TURNS) -> list[Fig
         server = serve(Engine({TALLY.name: TALLY}, SqlWorlds(database)), socket)
         async with WorldClient(socket) as client:
             leases = {_of_turns(number, past): _lease(client, past, names) for number, past in pasts.items()}
-            series = await interleaved(leases, min(ROUNDS, most))
+            series = await interleaved(leases, max(1, min(ROUNDS, most // 10)))
         server.stop(None).wait()
     figures = [Figure.of(what, series[what]) for what in leases]
     return [figures[0], *(figure.over(figures[0]) for figure in figures[1:])]

@@ -1,6 +1,8 @@
 """Taking a past over: again and again, at once, cut short, and refused."""
 
 import threading
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from infra.stores.world_store import SqlWorlds
 from schemas.branch import Past
 from schemas.world import DeliveryReply, Lease, LeaseRequest, TemplateRef
 from tiltyard.errors import BadInput, LateWrite
+from tiltyard.reopen.past import until_turn
 from tiltyard.testing.crashing_worlds import CrashingWorlds, Moment, ProcessDied
 from tiltyard.testing.engine_bench import lease_request
 from tiltyard.testing.fork_checks import (
@@ -23,7 +26,9 @@ from tiltyard.testing.fork_checks import (
     ran,
 )
 from tiltyard.testing.memory_worlds import MemoryWorlds
+from tiltyard.testing.once import flaws
 from tiltyard.testing.tally_world import TALLY
+from tiltyard.worlds.deliveries import Sent
 from tiltyard.worlds.engine import Engine
 
 WORLDS = {"tally": TALLY}
@@ -93,17 +98,34 @@ def test_calls_from_inside_a_sandbox_are_taken_over_under_ids_of_the_fork() -> N
     assert inside(fork, 2).first == first.last + 1
 
 
+def played_on(engine: Engine, request: LeaseRequest, past: Past) -> Lease:
+    """Lease, and send every call, those of the past again."""
+    lease = engine.lease(request, past)
+    for turn, asked in enumerate(EVERYTHING):
+        engine.call(delivery(lease, turn, asked))
+    return lease
+
+
 @pytest.mark.parametrize("moment", ["before commit", "after commit"])
-def test_a_server_that_dies_in_the_lease_has_taken_over_all_or_nothing(moment: Moment) -> None:
+@pytest.mark.parametrize("turn", [0, 1, 5, len(EVERYTHING)])
+def test_a_crash_at_any_transaction_of_a_fork_leaves_no_trace(turn: int, moment: Moment) -> None:
+    """The first one is the lease: it has taken over all, or nothing."""
     store = MemoryWorlds()
-    engine, request = Engine(WORLDS, store), lease_request()
-    run = ran(engine, request, EVERYTHING)
-    heir = fork_request(request, "heir")
-    with pytest.raises(ProcessDied):
-        Engine(WORLDS, CrashingWorlds(store, 1, moment)).lease(heir, run.pasts[-1])
-    lease = Engine(WORLDS, store).lease(heir, run.pasts[-1])
-    assert [one.episode_id for one in engine.leases()] == ["ep-1", "heir"]
-    assert anonymous_facts(ended(engine, lease), "heir") == anonymous_facts(run.facts, "ep-1")
+    request = lease_request(template=TemplateRef(name="jobs"), faults=PLAN)
+    run = ran(Engine(WORLDS, store), request, EVERYTHING)
+    for nth in count(1):
+        died, heir = CrashingWorlds(store, nth, moment), fork_request(request, f"heir-{nth}")
+        with suppress(ProcessDied):
+            played_on(Engine(WORLDS, died), heir, run.pasts[turn])
+        engine = Engine(WORLDS, store)
+        facts = ended(engine, played_on(engine, heir, run.pasts[turn]))
+        assert anonymous_facts(facts, heir.episode_id) == anonymous_facts(run.facts, "ep-1")
+        assert flaws(facts) == ()
+        assert engine.recycle(facts.namespace, facts.generation)
+        assert [one.episode_id for one in engine.leases()] == ["ep-1"]
+        if died.transactions < nth:
+            break
+    assert nth > len(EVERYTHING)
 
 
 class TestRefusals:
@@ -129,6 +151,23 @@ class TestRefusals:
         last = self.WHOLE.deliveries[-1].model_copy(update={"reply": None})
         opened = self.WHOLE.model_copy(update={"deliveries": (*self.WHOLE.deliveries[:-1], last)})
         assert f"{last.delivery_id} was still under way" in self.refused(opened)
+
+    def test_a_wait_under_way(self) -> None:
+        """The past of an episode that goes on may have one; it can be forked before it."""
+        engine = Engine(WORLDS, MemoryWorlds())
+        lease = engine.lease(self.REQUEST)
+        engine.call(delivery(lease, 0, EVERYTHING[0]))
+        wait = Sent.of(delivery(lease, 1, Asked("wait", {"seconds": 90})))
+        assert engine.deliveries.step(wait) is engine.deliveries.step(wait) is None
+        past = engine.so_far(lease.namespace, lease.generation)
+        with pytest.raises(BadInput, match="ep-1/1/1/0 was still under way"):
+            engine.lease(fork_request(self.REQUEST, "heir"), past)
+        with pytest.raises(BadInput, match="under way when turn 2 began"):
+            until_turn(past, 2)
+        heir = engine.lease(fork_request(self.REQUEST, "heir"), until_turn(past, 1))
+        engine.call(wait.request)
+        engine.call(delivery(heir, 1, Asked("wait", {"seconds": 90})))
+        assert anonymous_facts(ended(engine, heir), "heir") == anonymous_facts(ended(engine, lease), "ep-1")
 
     @pytest.mark.parametrize(
         ("changes", "why"),
