@@ -71,6 +71,8 @@ class ScriptInProcess:
         try:
             decision = await self.script.act(view)
             canonical(decision)
+        except PolicyFailed:
+            raise
         except Exception as error:
             raise PolicyFailed(f"the policy raised {type(error).__name__}: {error}") from error
         return decision

@@ -9,9 +9,11 @@ from schemas.recording import RECORDED
 from schemas.task import Reference, Task
 from tiltyard.errors import BadPolicy
 from tiltyard.policies.clerk import Manner, clerk
+from tiltyard.policies.following import Follower
 from tiltyard.policies.plain import claim_success, do_nothing, follow
 from tiltyard.policies.repair_cheats import cheat, delete_tests, exit_at_once, hard_code, plant_hooks, write_later
 from tiltyard.policies.script import Script, ScriptPolicy
+from tiltyard.ports import Policy
 
 LONG_AFTER_S = 30 * 86_400
 
@@ -98,7 +100,7 @@ def shipped(name: str) -> Shipped:
     return found
 
 
-def open_script(name: str, task: Task) -> ScriptPolicy:
+def open_script(name: str, task: Task) -> Policy:
     """The shipped script ``name`` for ``task``: only ``reference`` is handed the task's solution.
 
     Raises ``BadPolicy`` for an unknown script, naming close matches, for a reference that the task lacks, and for a
@@ -111,7 +113,10 @@ def open_script(name: str, task: Task) -> ScriptPolicy:
             field="policy",
             fix="choose tasks that have one, such as code-repair/*",
         )
-    return ScriptPolicy(found.script or follow(_reference(name, task)))
+    if found.script is not None:
+        return ScriptPolicy(found.script)
+    reference = _reference(name, task)
+    return ScriptPolicy(follow(reference)) if task.view is None else Follower(reference)
 
 
 def _reference(name: str, task: Task) -> Reference:

@@ -32,7 +32,7 @@ def follow(reference: Reference) -> Script:
         seen: dict[str, JsonValue] = {}
         for step in reference.steps:
             try:
-                decision = _decision(step, seen)
+                decision = decision_of(step, seen)
             except BadInput as error:
                 return give_up(f"the reference {reference.name!r} cannot go on: {error}")
             shown = yield decision
@@ -43,7 +43,8 @@ def follow(reference: Reference) -> Script:
     return script
 
 
-def _decision(step: Step, seen: dict[str, JsonValue]) -> Decision:
+def decision_of(step: Step, seen: dict[str, JsonValue]) -> Decision:
+    """What a step decides after what earlier ones were shown, by name. Raises ``BadInput``."""
     if step.tool is not None:
         arguments = resolve(step.arguments, seen)
         assert isinstance(arguments, dict)

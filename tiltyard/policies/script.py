@@ -6,8 +6,9 @@ A script yields a decision and is sent what its call was shown; what it returns 
         ticket = yield call("get_ticket", ticket_id="T-1")
         return submit({"status": field(ticket, "status")})
 
-It keeps no state. At every turn it is played again from the transcript, so that it is a function of the view
-alone, survives any crash, and can take over an episode from another policy.
+It keeps no state. It is played from the transcript, so that it is a function of the view alone, survives any
+crash, and can take over an episode from another policy. Where the last view was this one without its newest turn,
+it goes on from there, which comes to the same. It needs the whole transcript: a view with a summary is refused.
 """
 
 import hashlib
@@ -20,6 +21,7 @@ from schemas.base import JsonObject
 from schemas.decision import Call, Decision
 from schemas.observation import Observation
 from schemas.view import Turn, View
+from tiltyard.errors import PolicyFailed
 
 Moves = Generator[Decision, Observation, Decision]
 Script = Callable[["Brief"], Moves]
@@ -61,20 +63,53 @@ def field(observation: Observation, name: str) -> JsonValue:
     return observation.content.get(name) if isinstance(observation.content, dict) else None
 
 
+@dataclass(frozen=True)
+class _Played:
+    """Moves that have led through the end of ``transcript`` to ``decision``."""
+
+    brief: Brief
+    transcript: tuple[Turn, ...]
+    moves: Moves
+    decision: Decision
+
+
 class ScriptPolicy:
     """A script as a policy."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
+        self._played: _Played | None = None
 
     async def act(self, view: View) -> Decision:
+        """Raises ``PolicyFailed`` for a view with a summary."""
+        if view.summary is not None:
+            raise PolicyFailed(
+                f"a script is played again from the whole transcript, and its first {view.summary.turns} turns are "
+                f"summarised here; of the shipped ones only reference plays tasks with a view limit to their end"
+            )
         brief = Brief(view.instruction, frozenset(tool.name for tool in view.tools), view.seed)
-        for start in range(len(view.transcript)):
-            decision = _play(self._script(brief), view.transcript[start:])
+        moves, decision = self._further(brief, view.transcript) or self._anew(brief, view.transcript)
+        self._played = _Played(brief, view.transcript, moves, decision)
+        return decision
+
+    def _further(self, brief: Brief, transcript: tuple[Turn, ...]) -> tuple[Moves, Decision] | None:
+        """One turn further than the last time, if this is what has come of it."""
+        last, known = self._played, transcript[:-1]
+        if last is None or not transcript or (last.brief, last.transcript) != (brief, known):
+            return None
+        if transcript[-1].decision != last.decision.without_memo():
+            return None
+        return last.moves, _step(last.moves, _shown(transcript[-1]))
+
+    def _anew(self, brief: Brief, transcript: tuple[Turn, ...]) -> tuple[Moves, Decision]:
+        for start in range(len(transcript)):
+            moves = self._script(brief)
+            decision = _play(moves, transcript[start:])
             if decision is not None:
-                return decision
+                return moves, decision
         # Every turn so far was somebody else's (a forked episode): begin here.
-        return _step(self._script(brief), None)
+        moves = self._script(brief)
+        return moves, _step(moves, None)
 
 
 def _play(moves: Moves, transcript: tuple[Turn, ...]) -> Decision | None:
@@ -83,8 +118,12 @@ def _play(moves: Moves, transcript: tuple[Turn, ...]) -> Decision | None:
     for turn in transcript:
         if turn.decision != decision.without_memo():
             return None
-        decision = _step(moves, turn.observations[0] if turn.observations else NOTHING_SHOWN)
+        decision = _step(moves, _shown(turn))
     return decision
+
+
+def _shown(turn: Turn) -> Observation:
+    return turn.observations[0] if turn.observations else NOTHING_SHOWN
 
 
 def _step(moves: Moves, shown: Observation | None) -> Decision:

@@ -26,8 +26,7 @@ from tiltyard.episode.grading import examine
 from tiltyard.graders import grade_episode
 from tiltyard.graders.graph import GRADERS, Findings, Grader
 from tiltyard.policies.catalogue import open_script
-from tiltyard.policies.script import ScriptPolicy
-from tiltyard.ports import Sandboxes
+from tiltyard.ports import Policy, Sandboxes
 from tiltyard.reopen.regrading import regrade
 from tiltyard.sandbox.files import start_of
 from tiltyard.sandbox.keeping import fetch
@@ -101,7 +100,7 @@ def unchanged(task: Task) -> Task:
     return task
 
 
-async def play(task: Task, policy: ScriptPolicy, name: str, sandboxes: Sandboxes) -> Played:
+async def play(task: Task, policy: Policy, name: str, sandboxes: Sandboxes) -> Played:
     assert task.sandbox is not None
     objects, engine = MemoryObjects(), Engine(worlds(), MemoryWorlds())
     evidence = await rehearse(task, policy, engine, name=name, sandboxes=sandboxes, objects=objects)
@@ -205,7 +204,7 @@ def test_a_rule_that_is_switched_off_makes_a_row_fail(
     assert failing(played, change, graders) == fails
 
 
-def with_background(command: str, *, mends: bool) -> ScriptPolicy:
+def with_background(command: str, *, mends: bool) -> Policy:
     """The reference, which leaves a process behind, and which does or does not mend the source itself."""
     task = TASKS[FIRST]
     (reference,) = task.references
