@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ops.cli.folded import Line, show_lines
+from ops.cli.folded import Line, section, show_lines
 from ops.cli.looking import recorded
 from ops.cli.output import Output
 from ops.cli.turns_shown import turn_lines
@@ -51,10 +51,8 @@ def apart_lines(found: Apart) -> Iterator[Line]:
     yield from _difference(found)
     for name, side in (("left", found.left), ("right", found.right)):
         if found.turn is not None:
-            yield Line("")
-            yield Line(f"{name}:")
             told = turn_lines(side.turn) if side.turn is not None else [Line(f"had ended: {side.end}")]
-            yield from (Line(line.text, line.indent + 2, line.hang) for line in told)
+            yield from section(f"{name}:", told)
     yield Line("")
     yield Line("what came of it")
 
@@ -106,6 +104,4 @@ def why_lines(found: Apart) -> Iterator[Line]:
         failed = {one.name for one in other.contracts if not one.passed}
         for contract in side.contracts:
             if not contract.passed and contract.name not in failed:
-                yield Line("")
-                yield Line(f"{name} failed {contract.name}")
-                yield from (Line(why, 2) for why in contract.why)
+                yield from section(f"{name} failed {contract.name}", map(Line, contract.why))

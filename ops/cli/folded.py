@@ -22,6 +22,18 @@ class Line(NamedTuple):
     mark: str = ""
 
 
+def indented(lines: Iterable[Line], by: int = 2) -> Iterator[Line]:
+    """The lines further to the right."""
+    return (line._replace(indent=line.indent + by) for line in lines)
+
+
+def section(title: str, lines: Iterable[Line]) -> Iterator[Line]:
+    """A heading and what stands below it; nothing where that is empty."""
+    below = list(indented(lines))
+    if below:
+        yield from (Line(""), Line(title), *below)
+
+
 def show_lines(out: Output, lines: Iterable[Line]) -> None:
     """Print them, folded on a terminal and whole elsewhere. Nothing with ``--json``."""
     if out.json:

@@ -1,11 +1,11 @@
 """The story of an episode as a person reads it: the facts behind its score, its turns, its end, its phases."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from ops.cli.called import command_line
 from ops.cli.counting import counted
-from ops.cli.folded import Line
+from ops.cli.folded import Line, section
 from ops.cli.processes import lines_of
 from ops.cli.turns_shown import change_lines, job_told, turns_lines
 from ops.cli.values_shown import BRIEF
@@ -24,27 +24,18 @@ DIMENSIONS = {"tool_calls": "tool calls", "tokens": "tokens", "virtual_s": "virt
 def story_lines(story: Story, result: EpisodeResult) -> Iterator[Line]:
     """All of it, under headings."""
     if story.points is not None:
-        yield from _section("points", points_lines(story.points, result))
-    yield from _section("turns", _turns(story))
-    yield from _section("after the turns", after_lines(story, result))
+        yield from section("points", points_lines(story.points, result))
+    yield from section("turns", _turns(story))
+    yield from section("after the turns", after_lines(story, result))
     if story.sandbox is not None:
-        yield from _section("files", _files(story.sandbox))
-        yield from _section("programs", _programs(story.sandbox, story.episode_id))
-    yield from _section("phases", phases_lines(story.phases, result))
+        yield from section("files", _files(story.sandbox))
+        yield from section("programs", _programs(story.sandbox, story.episode_id))
+    yield from section("phases", phases_lines(story.phases, result))
 
 
 def so_far_lines(story: Story) -> Iterator[Line]:
     """The turns of an episode that runs."""
-    yield from _section("turns so far", turns_lines(story.turns))
-
-
-def _section(title: str, lines: Iterable[Line]) -> Iterator[Line]:
-    """A heading and what stands below it; nothing where that is empty."""
-    below = list(lines)
-    if below:
-        yield Line("")
-        yield Line(title)
-        yield from (Line(line.text, line.indent + 2, line.hang) for line in below)
+    yield from section("turns so far", turns_lines(story.turns))
 
 
 def _turns(story: Story) -> Iterator[Line]:

@@ -1,8 +1,8 @@
 """One turn with everything that is kept of it, as a person reads it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from ops.cli.folded import Line
+from ops.cli.folded import Line, section
 from ops.cli.processes import operation_lines, reaching_lines
 from ops.cli.turns_shown import turn_lines
 from ops.cli.values_shown import WHOLE, in_json, value_lines
@@ -15,20 +15,12 @@ def full_lines(full: TurnInFull) -> Iterator[Line]:
     yield from turn_lines(full.turn, whole=True)
     if full.record.decision.memo is not None:
         yield from value_lines("memo: ", full.record.decision.memo, 2, WHOLE)
-    yield from _part("deliveries", (line for one in full.deliveries for line in _delivery(one)))
-    yield from _part("receipts", map(_receipt, full.receipts))
-    yield from _part("ledger", (line for one in full.ledger for line in _row(one)))
-    yield from _part("programs", _programs(full))
+    yield from section("deliveries", (line for one in full.deliveries for line in _delivery(one)))
+    yield from section("receipts", map(_receipt, full.receipts))
+    yield from section("ledger", (line for one in full.ledger for line in _row(one)))
+    yield from section("programs", _programs(full))
     if full.turn.checkpoint:
-        yield from _part("files after it", [Line(f"kept as {full.turn.checkpoint}")])
-
-
-def _part(title: str, lines: Iterable[Line]) -> Iterator[Line]:
-    below = list(lines)
-    if below:
-        yield Line("")
-        yield Line(title)
-        yield from (Line(line.text, line.indent + 2, line.hang) for line in below)
+        yield from section("files after it", [Line(f"kept as {full.turn.checkpoint}")])
 
 
 def _delivery(one: DeliveryRecord) -> Iterator[Line]:

@@ -150,13 +150,13 @@ def call_told(call: CallStory, indent: int, to: Cut) -> Iterator[Line]:
 
 def _shown_lines(shown: Observation | None, indent: int, to: Cut, none: str) -> Iterator[Line]:
     if shown is None:
-        yield Line(f"→ {none}", indent)
+        yield Line(none, indent, mark="→ ")
         return
     if shown.status == "ok":
         yield from value_lines("→ ", shown.content, indent, to)
     else:
-        code = f" {shown.code}" if shown.code else ""
-        yield Line(f"→ {shown.status.upper()}{code}: {cut(shown.message, to)}", indent)
+        code, why = f" {shown.code}" if shown.code else "", f": {cut(shown.message, to)}" if shown.message else ""
+        yield Line(f"{shown.status.upper()}{code}{why}", indent, mark="→ ")
         if shown.content is not None:
             yield from value_lines("  ", shown.content, indent, to)
     if shown.truncated_bytes:
