@@ -40,7 +40,7 @@ class SandboxCloser:
             await reach(lambda: self._sandboxes.drain(sandbox))
         with took.phase("collect"):
             facts = await reach(lambda: self._sandboxes.facts(sandbox))
-            name, files = await self._checkpoints.save(sandbox, plan, checkpoint_of(turns))
+            name, files = await self._checkpoints.save(sandbox, plan, checkpoint_of(turns), whole=True)
         return _evidence(plan, name, files, facts)
 
     async def drained(self, sandbox: SandboxRef) -> SandboxDrain:

@@ -22,7 +22,7 @@ from tiltyard.errors import (
 )
 from tiltyard.ports import Journal, Objects, Sandboxes
 from tiltyard.sandbox.files import marks_of, start_of
-from tiltyard.sandbox.keeping import EMPTY, fetch, keep, known_to, look_up
+from tiltyard.sandbox.keeping import EMPTY, Whole, fetch, keep, known_to, look_up_whole
 from tiltyard.sandbox.tools import may_change_files
 
 
@@ -164,25 +164,28 @@ class Checkpoints:
         self._reconciler = reconciler
         self._objects = objects
 
-    async def save(self, sandbox: SandboxRef, plan: SandboxPlan, last: str) -> tuple[str, Manifest]:
+    async def save(
+        self, sandbox: SandboxRef, plan: SandboxPlan, last: str, *, whole: bool = False
+    ) -> tuple[str, Manifest]:
         """(the name of a manifest of all files as they are now, the manifest). Only what is neither the task's nor
-        kept by ``last``, the name of an earlier one or nothing, is sent and stored."""
-        start, base = start_of(plan), await self._base(last)
+        kept by ``last``, the name of an earlier one or nothing, is sent and stored; ``whole`` has it named by a
+        manifest that needs no other one."""
+        start, (base, stored) = start_of(plan), await self._base(last)
         known = await asyncio.to_thread(known_to, start, base)
         snapshot = await self._reconciler.until_reply(lambda: self._sandboxes.snapshot(sandbox, known))
-        return await keep(self._objects, snapshot, start, base)
+        return await keep(self._objects, snapshot, start, base, None if whole else stored)
 
     async def not_kept(self, last: str) -> tuple[str, ...]:
         """What the checkpoint ``last`` leaves out, each with why; nothing for no checkpoint."""
-        return (await self._base(last)).files.skipped
+        return (await self._base(last))[0].files.skipped
 
-    async def _base(self, last: str) -> Manifest:
+    async def _base(self, last: str) -> tuple[Manifest, Whole | None]:
         """The last manifest. One that is missing or damaged is no base: then everything is kept anew."""
         if not last:
-            return EMPTY
+            return EMPTY, None
         try:
-            return await look_up(self._objects, last)
+            return await look_up_whole(self._objects, last)
         except ObjectsUnreachable:
             raise
         except (EnvironmentFailed, BadInput):
-            return EMPTY
+            return EMPTY, None

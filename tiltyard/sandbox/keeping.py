@@ -1,8 +1,9 @@
 """Files of a sandbox as objects: each time costs what has changed since the last time.
 
 What is kept is a manifest, which names all files by their digests, and packs with the contents. A new manifest
-takes over the packs of the last one and adds one pack, with what is in none of them. So files are read from their
-manifest and its packs alone, however often they were kept before, and many small files are one object.
+takes over the packs of the last one and adds one pack, with what is in none of them, so that many small files are
+one object. It is stored as what it has other than an earlier one that was stored whole, while that is little. So
+files are read from two manifests and their packs at most, however often they were kept before.
 """
 
 import asyncio
@@ -13,11 +14,12 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from schemas.base import canonical, sha256
-from schemas.checkpoint import Manifest, Pack
+from schemas.checkpoint import Manifest, ManifestChange, Pack
 from schemas.sandbox import FileEntry, Snapshot
 from tiltyard.errors import BadInput
 from tiltyard.ports import Objects
@@ -32,8 +34,17 @@ MAX_OBJECT_BYTES = 2**31
 
 HEAD_BYTES = 8
 
+STORED: TypeAdapter[Manifest | ManifestChange] = TypeAdapter(Manifest | ManifestChange)
+
 EMPTY = Manifest()
 """The manifest before the first one."""
+
+
+class Whole(NamedTuple):
+    """A manifest that is stored whole, and its name."""
+
+    name: str
+    manifest: Manifest
 
 
 def known_to(start: Snapshot, base: Manifest) -> dict[str, str]:
@@ -43,12 +54,17 @@ def known_to(start: Snapshot, base: Manifest) -> dict[str, str]:
 
 
 async def keep(
-    objects: Objects, snapshot: Snapshot, start: Snapshot, base: Manifest = EMPTY
+    objects: Objects,
+    snapshot: Snapshot,
+    start: Snapshot,
+    base: Manifest = EMPTY,
+    whole: Whole | None = None,
 ) -> tuple[str, Manifest]:
     """(the name of the manifest, the manifest) of these files. Contents that ``known_to`` has may be left out.
 
-    Again: the same. Nothing is named before all that it needs is stored. Raises ``BadInput`` for a file whose
-    content is nowhere, or is not what its digest says. The files may be large: other episodes go on meanwhile.
+    With a ``whole`` one it is stored as a change of that, where it is a small one. Again: the same. Nothing is
+    named before all that it needs is stored. Raises ``BadInput`` for a file whose content is nowhere, or is not
+    what its digest says. The files may be large: other episodes go on meanwhile.
     """
     new = await asyncio.to_thread(_new_contents, snapshot, start, base)
     added: dict[str, Pack] = {}
@@ -56,12 +72,65 @@ async def keep(
         name = await objects.put(await asyncio.to_thread(pack_contents, new))
         added = dict.fromkeys(new, Pack(name=name, size_bytes=sum(map(len, new.values()))))
     manifest = await asyncio.to_thread(_manifest, snapshot, base, added)
-    return await objects.put(await asyncio.to_thread(pack_manifest, manifest)), manifest
+    stored = await asyncio.to_thread(lambda: pack_manifest(_stored(manifest, whole)))
+    return await objects.put(stored), manifest
 
 
 async def look_up(objects: Objects, name: str) -> Manifest:
     """The manifest that ``keep`` named so, which has no contents. Raises ``BadInput`` for something else."""
-    return await asyncio.to_thread(unpack_manifest, await objects.get(name))
+    return (await look_up_whole(objects, name))[0]
+
+
+async def look_up_whole(objects: Objects, name: str) -> tuple[Manifest, Whole]:
+    """(the manifest that ``keep`` named so, the one that it was stored as a change of, which may be itself)."""
+    found = await asyncio.to_thread(unpack_manifest, await objects.get(name))
+    if isinstance(found, Manifest):
+        return found, Whole(name, found)
+    base = await asyncio.to_thread(unpack_manifest, await objects.get(found.whole))
+    if not isinstance(base, Manifest):
+        raise BadInput("is a change of something that is no whole manifest", field="manifest")
+    return await asyncio.to_thread(_changed, base, found), Whole(found.whole, base)
+
+
+def _stored(manifest: Manifest, whole: Whole | None) -> Manifest | ManifestChange:
+    """As it is stored. Where one more entry differs each time, changes and whole ones cost as much in all when a
+    whole one is stored at so many entries as the square root of twice the files."""
+    if whole is None:
+        return manifest
+    before, now = _placed(whole.manifest), _placed(manifest)
+    differing = [place for path, place in now.items() if before.get(path) != place]
+    gone = tuple(path for path in before if path not in now)
+    if (len(differing) + len(gone)) ** 2 > 2 * len(now):
+        return manifest
+    numbers = {"": -1} | {pack.name: number for number, pack in enumerate(manifest.packs)}
+    return ManifestChange(
+        whole=whole.name,
+        entries=tuple(entry for entry, _ in differing),
+        places=tuple(numbers[pack] for _, pack in differing),
+        gone=gone,
+        skipped=manifest.files.skipped,
+        packs=manifest.packs,
+    )
+
+
+def _placed(manifest: Manifest) -> dict[str, tuple[FileEntry, str]]:
+    """By path each entry and the name of its pack, which is empty where it lies in none."""
+    names = (*(pack.name for pack in manifest.packs), "")
+    pairs = zip(manifest.files.entries, manifest.places, strict=True)
+    return {entry.path: (entry, names[place]) for entry, place in pairs}
+
+
+def _changed(whole: Manifest, change: ManifestChange) -> Manifest:
+    """Raises ``BadInput`` for an entry whose pack the change has not."""
+    numbers = {"": -1} | {pack.name: number for number, pack in enumerate(change.packs)}
+    names = (*(pack.name for pack in change.packs), "")
+    changes = zip(change.entries, change.places, strict=True)
+    placed = _placed(whole) | {entry.path: (entry, names[place]) for entry, place in changes}
+    kept = [placed[path] for path in sorted(placed.keys() - set(change.gone))]
+    if lost := next((pack for _, pack in kept if pack not in numbers), None):
+        raise BadInput(f"has no pack {lost}", field="manifest")
+    files = Snapshot(entries=tuple(entry for entry, _ in kept), skipped=change.skipped)
+    return Manifest(files=files, packs=change.packs, places=tuple(numbers[pack] for _, pack in kept))
 
 
 async def fetch(objects: Objects, name: str, start: Snapshot) -> Snapshot:
@@ -138,15 +207,15 @@ def _whole(files: Snapshot, packed: Sequence[bytes], start: Snapshot) -> Snapsho
     return files.model_copy(update={"entries": tuple(map(filled, files.entries))})
 
 
-def pack_manifest(manifest: Manifest) -> bytes:
-    """A manifest as an object; equal ones are equal bytes."""
+def pack_manifest(manifest: Manifest | ManifestChange) -> bytes:
+    """A manifest, or a change of one, as an object; equal ones are equal bytes."""
     return gzip.compress(canonical(manifest), compresslevel=1, mtime=0)
 
 
-def unpack_manifest(data: bytes) -> Manifest:
-    """The manifest of ``pack_manifest``. Raises ``BadInput``."""
+def unpack_manifest(data: bytes) -> Manifest | ManifestChange:
+    """What was given to ``pack_manifest``. Raises ``BadInput``."""
     try:
-        return Manifest.model_validate_json(_opened(data, "manifest"))
+        return STORED.validate_json(_opened(data, "manifest"))
     except ValidationError as error:
         raise BadInput(f"is not a manifest of files: {error}", field="manifest") from None
 

@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -12,17 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.base import canonical, sha256
-from schemas.checkpoint import Manifest
+from schemas.checkpoint import Manifest, ManifestChange
 from schemas.sandbox import FileEntry, SandboxPlan, Snapshot
 from tiltyard.errors import BadInput, EnvironmentFailed
 from tiltyard.sandbox.files import start_of
 from tiltyard.sandbox.keeping import (
     EMPTY,
     MAX_PACKS,
+    Whole,
     fetch,
     keep,
     known_to,
     look_up,
+    look_up_whole,
     pack_contents,
     pack_manifest,
     unpack_contents,
@@ -58,12 +60,15 @@ class Keeper:
     start: Snapshot = NO_FILES
     objects: MemoryObjects = field(default_factory=MemoryObjects)
     base: Manifest = EMPTY
+    whole: Whole | None = None
 
     async def keep(self, files: Snapshot) -> tuple[str, int]:
         """(the name, bytes that were sent and stored for it)."""
         before = set(self.objects.contents)
         sent = without(files, known_to(self.start, self.base))
-        name, self.base = await keep(self.objects, sent, self.start, self.base)
+        name, made = await keep(self.objects, sent, self.start, self.base, self.whole)
+        self.base, self.whole = await look_up_whole(self.objects, name)
+        assert self.base == made
         stored = sum(len(self.objects.contents[new]) for new in set(self.objects.contents) - before)
         return name, stored + sum(len(entry.content or b"") for entry in sent.entries)
 
@@ -122,6 +127,50 @@ async def test_it_costs_what_has_changed_since_the_last_time() -> None:
         assert cost < 60_000, f"one file of 10,000 bytes of a hundred has changed: {cost} bytes at {turn}"
     name, nothing = await keeper.keep(snapshot(files))
     assert (nothing, (await keeper.keep(snapshot(files)))[0]) == (0, name), "equal files are an equal object"
+
+
+@pytest.mark.parametrize("files", [10, 1000])
+async def test_a_turn_costs_what_it_has_changed_however_many_files_there_are(files: int) -> None:
+    keeper, there = Keeper(), random_files(files, 10)
+    await keeper.keep(snapshot(there))
+    costs = []
+    for turn in range(10):
+        there["0007"] = b"%d" % turn
+        costs.append((await keeper.keep(snapshot(there)))[1])
+    assert max(costs) < 1500, costs
+
+
+async def test_where_another_file_changes_at_each_turn_a_whole_manifest_is_stored_now_and_then() -> None:
+    """So a checkpoint is read from two manifests, and the dearest turn costs what all files do."""
+    keeper, there = Keeper(), random_files(500, 10)
+    _, first = await keeper.keep(snapshot(there))
+    kept = [await keeper.keep(snapshot({**there, **change})) for change in growing(100)]
+    costs = [cost for _, cost in kept]
+    assert sum(costs) / len(costs) < first / 10
+    assert max(costs) < 1.5 * first
+    assert any(isinstance(unpack_manifest(keeper.objects.contents[name]), Manifest) for name, _ in kept)
+
+
+def growing(turns: int) -> Iterator[Files]:
+    """One more file that is another one, at each turn."""
+    changed: dict[str, bytes] = {}
+    for turn in range(turns):
+        changed[f"{turn:04}"] = b"%d" % turn
+        yield changed
+
+
+async def test_a_change_of_what_is_no_whole_manifest_is_told() -> None:
+    keeper = Keeper()
+    await keeper.keep(snapshot(random_files(10, 10)))
+    name, _ = await keeper.keep(snapshot({**random_files(10, 10), "0003": b"new"}))
+    change = unpack_manifest(keeper.objects.contents[name])
+    assert isinstance(change, ManifestChange)
+    for damaged in (
+        change.model_copy(update={"whole": name}),
+        change.model_copy(update={"packs": change.packs[:1]}),
+    ):
+        with pytest.raises((BadInput, ValueError)):
+            await look_up(keeper.objects, await keeper.objects.put(pack_manifest(damaged)))
 
 
 async def test_many_small_files_are_two_objects() -> None:
