@@ -4,20 +4,23 @@ import json
 import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowHistory
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client, WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.runtime import Runtime, TelemetryConfig
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Replayer, WorkflowRunner
 
 from tiltyard.errors import EnvironmentFailed
 
 KINDS = ("Episode", "Janitor", "Reclaim")
 """Types of workflows that are ours."""
+
+CLOSING = ("COMPLETED", "FAILED", "CANCELED", "TERMINATED", "TIMED_OUT", "CONTINUED_AS_NEW")
+"""How the last event of a closed run may be called."""
 
 _MESSAGE = re.compile(r'message: "((?:[^"\\]|\\.)*)"')
 _MACHINE = re.compile(r"^\d+@.*|.*:[0-9a-f]{32}$")
@@ -32,56 +35,59 @@ class Run:
     run_id: str
     kind: str
     running: bool
-    closed: datetime | None
 
 
-async def listed(client: Client, task_queue: str, *, running: bool, limit: int | None = None) -> AsyncIterator[Run]:
-    """Runs of a task queue's workflows that are running, or are closed, the newest first.
+async def listed(client: Client, task_queue: str, kind: str, *, running: bool, limit: int | None) -> list[Run]:
+    """Runs of one kind that are running, or are closed, the newest first.
 
     Visibility is eventually consistent: what has started or ended within the last second or so may be missing.
     Raises ``EnvironmentFailed`` when the server does not answer.
     """
-    kinds = ", ".join(f"'{kind}'" for kind in KINDS)
     state = "=" if running else "!="
-    query = f"WorkflowType IN ({kinds}) AND TaskQueue = '{task_queue}' AND ExecutionStatus {state} 'Running'"
+    query = f"WorkflowType = '{kind}' AND TaskQueue = '{task_queue}' AND ExecutionStatus {state} 'Running'"
     try:
-        async for one in client.list_workflows(query, limit=limit):
-            yield _run(one)
+        return [
+            Run(workflow_id=one.id, run_id=one.run_id, kind=kind, running=running)
+            async for one in client.list_workflows(query, limit=limit)
+        ]
     except RPCError as error:
         raise EnvironmentFailed(f"the Temporal server does not list workflows: {error.message}") from error
 
 
-def _run(one: WorkflowExecution) -> Run:
-    return Run(
-        workflow_id=one.id,
-        run_id=one.run_id,
-        kind=one.workflow_type,
-        running=one.status is WorkflowExecutionStatus.RUNNING,
-        closed=one.close_time,
-    )
-
-
-async def history_of(client: Client, workflow_id: str, run_id: str) -> WorkflowHistory | None:
-    """The whole history of a run; ``None`` for one that the server has forgotten meanwhile."""
-    try:
-        return await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
-    except RPCError as error:
-        if error.status.name == "NOT_FOUND":
-            return None
-        raise EnvironmentFailed(f"the Temporal server does not give a history: {error.message}") from error
+async def histories_of(client: Client, runs: Sequence[Run]) -> AsyncIterator[WorkflowHistory]:
+    """The whole history of each run, but for those that the server has forgotten meanwhile."""
+    for run in runs:
+        try:
+            yield await client.get_workflow_handle(run.workflow_id, run_id=run.run_id).fetch_history()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise EnvironmentFailed(f"the Temporal server gives no history: {error.message}") from error
 
 
 async def problem_of(history: WorkflowHistory, workflows: Sequence[type], runner: WorkflowRunner) -> str:
     """Why these workflows cannot go on with this history: the first thing that they would do otherwise, or cannot
     read. Empty where they can."""
+
+    async def alone() -> AsyncIterator[WorkflowHistory]:
+        yield history
+
+    (problem,) = [problem async for _, problem in problems_of(alone(), workflows, runner)]
+    return problem
+
+
+async def problems_of(
+    histories: AsyncIterator[WorkflowHistory], workflows: Sequence[type], runner: WorkflowRunner
+) -> AsyncIterator[tuple[WorkflowHistory, str]]:
+    """The same of each of many, in their order."""
     replayer = Replayer(
         workflows=list(workflows),
         data_converter=pydantic_data_converter,
         workflow_runner=runner,
         runtime=_quiet(),
     )
-    done = await replayer.replay_workflow(history, raise_on_replay_failure=False)
-    return "" if done.replay_failure is None else told(str(done.replay_failure))
+    async with replayer.workflow_replay_iterator(histories) as results:
+        async for one in results:
+            yield one.history, told(str(one.replay_failure)) if one.replay_failure else ""
 
 
 @lru_cache(maxsize=1)
@@ -118,3 +124,15 @@ def scrubbed(value: object) -> object:
     if isinstance(value, list):
         return [scrubbed(inner) for inner in value]
     return _MACHINE.sub("recorder", value) if isinstance(value, str) else value
+
+
+def run_of(history: WorkflowHistory) -> Run:
+    """The run that a history is of, as far as the history tells."""
+    last = EventType.Name(history.events[-1].event_type)
+    started = history.events[0].workflow_execution_started_event_attributes
+    return Run(
+        workflow_id=history.workflow_id,
+        run_id=history.run_id,
+        kind=started.workflow_type.name,
+        running=last.removeprefix("EVENT_TYPE_WORKFLOW_EXECUTION_") not in CLOSING,
+    )

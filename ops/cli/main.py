@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "down": ("ops.cli.stack:down", "End the stack; running episodes go on at the next start."),
     "status": ("ops.cli.stack:status", "Say what runs."),
     "doctor": ("ops.cli.stack:doctor", "Find what is wrong and say how to mend it."),
+    "histories": ("ops.cli.histories:histories", "Replay what workflows decided: may this code be deployed?"),
     "logs": ("ops.cli.stack:logs", "Print the logs of the stack's processes."),
 }
 """Every command: where it is, and its line in the help."""
