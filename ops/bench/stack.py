@@ -1,11 +1,12 @@
 """A whole stack of its own for a subject: embedded, in a temporary data folder, ended with the subject."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
 import psutil
 
@@ -21,6 +22,8 @@ from tiltyard.errors import StackFailed
 from workers.bootstrap.ground import open_ground
 from workers.ground import DEFAULT_DRIVER, Ground
 from workers.settings import Settings
+
+NOTHING_SET: Mapping[str, str] = MappingProxyType({})
 
 AT_ONCE = 8
 """Episodes at once, where a subject does not say otherwise."""
@@ -85,10 +88,10 @@ class Stack:
 
 
 @asynccontextmanager
-async def stack(say: Say) -> AsyncIterator[Stack]:
-    """Bring it up, with none of the caller's settings. However the block is left, nothing of it stays."""
+async def stack(say: Say, environment: Mapping[str, str] = NOTHING_SET) -> AsyncIterator[Stack]:
+    """Bring it up, with these settings and none of the caller's. However the block is left, nothing of it stays."""
     with TemporaryDirectory(prefix="tiltyard-bench-") as folder:
-        settings = Settings.from_environment(Path(folder), environment={})
+        settings = Settings.from_environment(Path(folder), environment=environment)
         config = stack_config(settings)
         call_on(config.home)  # a command that is printed is meant for this stack, and never for the user's own
         try:

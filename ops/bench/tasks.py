@@ -3,7 +3,7 @@
 from schemas.base import JsonObject
 from schemas.contract import AnswerContract
 from schemas.sandbox import Isolation, SandboxPlan
-from schemas.task import Reference, Step, Task
+from schemas.task import Limits, Reference, Step, Task
 from schemas.world import TemplateRef
 
 CALLS = 10
@@ -20,6 +20,20 @@ def with_commands(isolation: Isolation = "fresh") -> Task:
     )
     plan = SandboxPlan(files={"notes.txt": "notes\n"}, isolation=isolation)
     return _task("commands", tuple(steps), plan)
+
+
+def many_commands(turns: int, files: int, *, changes: bool) -> Task:
+    """So many turns with a command each, which adds a line to one of so many files, or only reads it."""
+    steps = (
+        Step(
+            tool="shell",
+            arguments={"command": f"echo line {number} >> 7.txt" if changes else f": {number}; cat 7.txt"},
+        )
+        for number in range(turns)
+    )
+    plan = SandboxPlan(files={f"{number}.txt": "notes\n" for number in range(files)})
+    limits = Limits(turns=turns + 10, tool_calls=turns + 10)
+    return _task(f"many-{turns}", tuple(steps), plan).model_copy(update={"limits": limits})
 
 
 def without_sandbox() -> Task:
