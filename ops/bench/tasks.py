@@ -24,13 +24,8 @@ def with_commands(isolation: Isolation = "fresh") -> Task:
 
 def many_commands(turns: int, files: int, *, changes: bool) -> Task:
     """So many turns with a command each, which adds a line to one of so many files, or only reads it."""
-    steps = (
-        Step(
-            tool="shell",
-            arguments={"command": f"echo line {number} >> 7.txt" if changes else f": {number}; cat 7.txt"},
-        )
-        for number in range(turns)
-    )
+    command = "echo line {} >> 7.txt" if changes else ": {}; cat 7.txt"
+    steps = (Step(tool="shell", arguments={"command": command.format(number)}) for number in range(turns))
     plan = SandboxPlan(files={f"{number}.txt": "notes\n" for number in range(files)})
     limits = Limits(turns=turns + 10, tool_calls=turns + 10)
     return _task(f"many-{turns}", tuple(steps), plan).model_copy(update={"limits": limits})
