@@ -68,10 +68,10 @@ class SqlJournal:
         rows = await in_thread(self._rows, (episode_id, generation))
         return tuple([await self._record_of(row) for row in rows])
 
-    async def so_far(self, episode_id: str) -> tuple[TurnRecord, ...]:
-        """The turns of an episode for whoever does not know under which generation it runs: the last one."""
-        generation = await in_thread(self._newest, episode_id)
-        return () if generation is None else await self.read(episode_id, generation)
+    async def so_far(self, episode_id: str) -> tuple[int, tuple[TurnRecord, ...]]:
+        """The last generation of an episode and its turns, for whoever does not know it; 0 where there is none."""
+        generation = await in_thread(self._newest, episode_id) or 0
+        return generation, await self.read(episode_id, generation)
 
     async def begin(self, episode_id: str, generation: int, turns: Sequence[TurnRecord]) -> None:
         rows = [await self._row_of(turn) for turn in turns]

@@ -13,13 +13,15 @@ LEAST_COLUMNS = 24
 class Line(NamedTuple):
     """One line: ``mark`` and ``text`` after ``indent`` columns.
 
-    What does not fit goes on ``hang`` columns further in, or below the text, where there is a mark.
+    What does not fit goes on ``hang`` columns further in, or below the text, where there is a mark. A ``whole``
+    line is left to the terminal, for copying.
     """
 
     text: str
     indent: int = 0
     hang: int = 2
     mark: str = ""
+    whole: bool = False
 
 
 def indented(lines: Iterable[Line], by: int = 2) -> Iterator[Line]:
@@ -48,10 +50,17 @@ def folded(lines: Iterable[Line], width: int | None) -> Iterator[str]:
     """The lines as they are printed. Each begins a new one and is no longer than ``width``, whatever is in it."""
     for line in lines:
         text = visible_cell(line.text)
-        if width is None or line.indent + len(line.mark) + 2 * len(text) <= width:  # two columns at most for each
-            yield (" " * line.indent + line.mark + text).rstrip()
+        plain = " " * line.indent + line.mark + text
+        if width is None or line.whole or _fits(plain, width):
+            yield plain.rstrip()
         else:
             yield from _folded(text, line, width)
+
+
+def _fits(text: str, width: int) -> bool:
+    from rich.cells import cell_len
+
+    return 2 * len(text) <= width or (len(text) <= width and cell_len(text) <= width)
 
 
 def _folded(text: str, line: Line, width: int) -> Iterator[str]:

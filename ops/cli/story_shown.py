@@ -42,7 +42,8 @@ def _turns(story: Story) -> Iterator[Line]:
     yield from turns_lines(story.turns)
     if story.turns:
         yield Line("")
-        yield Line(f"one in full: {command_line('episodes', 'show', story.episode_id, '--turn', 'N')}")
+        yield Line("one in full:")
+        yield Line(command_line("episodes", "show", story.episode_id, "--turn", "N"), whole=True)
 
 
 def points_lines(points: Points, result: EpisodeResult) -> Iterator[Line]:
@@ -133,7 +134,8 @@ def _programs(sandbox: SandboxEvidence, episode_id: str) -> Iterator[Line]:
     lines = [Line(line, hang=24) for line in islice(lines_of(sandbox), MOST + 1)]
     yield from lines[:MOST]
     if len(lines) > MOST:
-        yield Line(f"… all of them: {command_line('episodes', 'show', episode_id, '--processes')}")
+        yield Line("… all of them:")
+        yield Line(command_line("episodes", "show", episode_id, "--processes"), whole=True)
 
 
 def _some(lines: Sequence[Line], what: str) -> Iterator[Line]:

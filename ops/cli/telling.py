@@ -70,7 +70,7 @@ async def _story_so_far(settings: Settings, spec: EpisodeSpec, out: Output) -> S
     try:
         with open_objects(settings) as objects, open_journal(settings, objects) as journal:
             task = await TaskShelf(objects).load(spec.task_digest)
-            return so_far(spec, task, await journal.so_far(spec.episode_id))
+            return so_far(spec, task, *await journal.so_far(spec.episode_id))
     except TiltyardError as error:
         out.note(f"its turns cannot be read: {error}")
         return None
@@ -86,7 +86,7 @@ async def show_turn(home: Path | None, episode_id: str, turn: int, out: Output) 
     with open_objects(settings) as objects:
         if result is None:
             with open_journal(settings, objects) as journal:
-                full = turn_so_far(spec, await journal.so_far(episode_id), turn)
+                full = turn_so_far(spec, *await journal.so_far(episode_id), turn)
         else:
             full = turn_in_full((await stored_facts(result, objects))[0], turn)
     out.value({"episode_id": episode_id, **full.model_dump(mode="json")})

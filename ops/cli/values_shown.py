@@ -38,7 +38,7 @@ def said_lines(how: str, text: str, indent: int, to: Cut) -> Iterator[Line]:
     if _is_block(text):
         yield from block(how.rstrip(": "), text, indent, to)
     else:
-        yield Line(how + cut(text.rstrip("\n"), to), indent)
+        yield Line(how + cut(text, to), indent)
 
 
 def value_lines(mark: str, value: JsonValue, indent: int, to: Cut, name: str = "") -> Iterator[Line]:
@@ -89,4 +89,4 @@ def _blocks(value: JsonValue) -> dict[str, str]:
 
 
 def _is_block(text: str) -> bool:
-    return "\n" in text.rstrip("\n")
+    return "\n" in text

@@ -39,9 +39,9 @@ def tell(trace: Trace, result: EpisodeResult, exams: Exams = NO_EXAMS) -> Story:
     )
 
 
-def so_far(spec: EpisodeSpec, task: Task, turns: Sequence[TurnRecord]) -> Story:
+def so_far(spec: EpisodeSpec, task: Task, generation: int, turns: Sequence[TurnRecord]) -> Story:
     """The story of an episode that runs, as far as its journal tells it."""
-    told = Told()
+    told = Told(ids=(spec.episode_id, generation))
     return Story(
         episode_id=spec.episode_id,
         instruction=task.instruction,
@@ -88,10 +88,10 @@ def turn_in_full(trace: Trace, number: int) -> TurnInFull:
     )
 
 
-def turn_so_far(spec: EpisodeSpec, turns: Sequence[TurnRecord], number: int) -> TurnInFull:
+def turn_so_far(spec: EpisodeSpec, generation: int, turns: Sequence[TurnRecord], number: int) -> TurnInFull:
     """One turn of an episode that runs, as far as its journal tells it. Raises ``BadInput`` as above."""
-    record = _turn(turns, number)
-    return TurnInFull(turn=told_turn(record, Told(), spec.kept_turns), record=record)
+    record, told = _turn(turns, number), Told(ids=(spec.episode_id, generation))
+    return TurnInFull(turn=told_turn(record, told, spec.kept_turns), record=record)
 
 
 def _turn(turns: Sequence[TurnRecord], number: int) -> TurnRecord:

@@ -186,3 +186,12 @@ async def test_the_kit_catches(sabotaged: type[MemoryJournal]) -> None:
         except Exception:
             caught.append(check.__name__)
     assert caught
+
+
+async def test_turns_are_found_without_their_generation(database: Database) -> None:
+    journal = await journalled(database, MemoryObjects(), "old")
+    assert await journal.so_far("other") == (0, ())
+    await journal.take("ep", 7, WRITER)
+    await journal.decide("ep", 7, WRITER, 0, DECISION)
+    generation, turns = await journal.so_far("ep")
+    assert (generation, [turn.observations for turn in turns]) == (7, [None])

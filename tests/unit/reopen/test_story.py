@@ -210,18 +210,19 @@ def test_a_turn_that_there_is_not_is_refused_by_name() -> None:
     with pytest.raises(BadInput, match="--turn: there is no turn 99 \\(choose one from 0 to 7\\)"):
         turn_in_full(trace, 99)
     with pytest.raises(BadInput, match="it had no turn"):
-        turn_so_far(trace.evidence.spec, (), 0)
+        turn_so_far(trace.evidence.spec, 0, (), 0)
 
 
 def test_an_episode_that_runs_is_told_from_its_journal() -> None:
     evidence: Evidence = played(LOST, "new_id_retry")[0].evidence
     turns = (*evidence.turns[:5], left_open(evidence.turns[5]))
-    story = so_far(evidence.spec, played(LOST, "new_id_retry")[0].task, turns)
+    story = so_far(evidence.spec, played(LOST, "new_id_retry")[0].task, 3, turns)
     assert [turn.turn for turn in story.turns] == [0, 1, 2, 3, 4, 5]
     assert story.turns[4].faults == ("commit_then_drop",)
     assert story.turns[5].calls[0].shown is None
     assert (story.points, story.phases) == (None, ())
-    assert turn_so_far(evidence.spec, turns, 5).turn == story.turns[5]
+    assert story.turns[5].calls[0].delivery_id == "e-1/3/5/0"
+    assert turn_so_far(evidence.spec, 3, turns, 5).turn == story.turns[5]
 
 
 def test_the_story_is_a_function_of_what_is_kept() -> None:
