@@ -6,9 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
-from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client
 from temporalio.exceptions import CancelledError
 
@@ -19,7 +17,6 @@ from schemas.start import Tuning
 from schemas.task import Limits
 from schemas.view import View
 from tests.workflow.arena import (
-    Arena,
     Handle,
     arena,
     calls,
@@ -34,7 +31,6 @@ from tests.workflow.arena import (
 from tests.workflow.broken_episodes import BrokenEpisode
 from tests.workflow.noted_slices import NotedSlices
 from tiltyard.errors import BadInput, EnvironmentFailed, NotPristine, WorldUnreachable
-from tiltyard.trace import unpack
 from workers.assembly import WORKFLOWS
 
 
@@ -106,47 +102,6 @@ async def test_cancelled_in_the_turns_and_again_during_cleanup(client: Client, t
         assert isinstance(await cause_of(handle), CancelledError)
         assert (await place.outcome(spec)).end is End.CANCELLED
         await place.assert_nothing_left(spec)
-
-
-async def test_reset_goes_on_in_the_same_generation_without_a_second_effect(client: Client, tmp_path: Path) -> None:
-    think = asyncio.Event()
-
-    async def pausing(view: View) -> Decision:
-        if view.turn == 1:
-            await think.wait()
-        return honest(view)
-
-    async with arena(client, {"pausing": pausing}, tmp_path) as place, place.worker():
-        spec = await place.plan(tally_task(), "pausing")
-        handle = await place.start(spec, Tuning(heartbeat_s=2, slice_s=0.5, slice_turns=1))
-        await until(lambda: place.policies.acted.get(spec.episode_id, 0) >= 2)
-        (lease,) = place.engine.leases()
-        await _reset_after_the_lease(client, handle)
-        think.set()
-        await client.get_workflow_handle(handle.id).result()
-        result = await place.outcome(spec)
-        assert (result.end, result.counts.effects, result.score.completion) == (End.SUBMITTED, 1, 1)
-        assert (lease.namespace, lease.generation) == (await _facts_of(place, result.trace))
-        await place.assert_nothing_left(spec)
-
-
-async def _facts_of(place: Arena, trace: str) -> tuple[str, int]:
-    facts = unpack(await place.objects.get(trace)).evidence.facts
-    return facts.namespace, facts.generation
-
-
-async def _reset_after_the_lease(client: Client, handle: Handle) -> None:
-    history = await handle.fetch_history()
-    tasks = [e.event_id for e in history.events if e.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED]
-    await client.workflow_service.reset_workflow_execution(
-        ResetWorkflowExecutionRequest(
-            namespace=client.namespace,
-            workflow_execution=WorkflowExecution(workflow_id=handle.id, run_id=handle.first_execution_run_id or ""),
-            reason="a test resets it",
-            workflow_task_finish_event_id=tasks[1],
-            request_id=f"reset-{handle.id}",
-        )
-    )
 
 
 async def test_a_plain_exception_in_the_workflow_is_a_recorded_outcome(client: Client, tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ from tiltyard.episode.slice_state import (
 from tiltyard.errors import (
     DeliveryConflict,
     EnvironmentFailed,
+    JournalClosed,
     NotPristine,
     NotRebuilt,
     PolicyFailed,
@@ -83,7 +84,10 @@ class SliceRunner:
         """One slice. Raises ``Replaced``, ``Fenced``, ``BadPolicy``; a failing policy or world is an ending."""
         spec = request.spec
         writer = Writer(run_id=request.run_id, slice_no=request.slice_no, attempt_id=attempt_id)
-        now = await self._begun(request, writer)
+        try:
+            now = await self._begun(request, writer)
+        except JournalClosed:
+            return await self._as_it_ended(request, writer)
         try:
             if request.sandbox_lost:
                 raise SandboxLost("its host is lost")
@@ -110,6 +114,18 @@ class SliceRunner:
         if known is not None:
             return going_on(request, writer, task, known)
         return begun(request, writer, task, await self._journal.read(*key))
+
+    async def _as_it_ended(self, request: SliceRequest, writer: Writer) -> SliceReport:
+        """The end that the journal tells of: its workflow was reset to before it, while or after it was closed.
+
+        Raises ``JournalClosed`` where it was closed in the middle of the turns.
+        """
+        task = await self._load_task(request.spec.task_digest)
+        turns = await self._journal.read(request.spec.episode_id, request.lease.generation)
+        now = begun(request, writer, task, turns)
+        if (ending := ending_of(now)) is None:
+            raise JournalClosed("the journal has been sealed, and its turns have come to no end")
+        return ended(now, ending)
 
     async def _turns(self, now: SliceState) -> SliceReport:
         """Turns until the workflow is needed. A failing policy ends them, and is judged by what it has done."""
