@@ -9,11 +9,13 @@ import click
 
 from ops.cli.failures import BELOW, DONE
 from ops.cli.output import Output, json_option
+from ops.cli.suites import suite, tasks_option
 
 if TYPE_CHECKING:
     from schemas.episode import EpisodeResult
     from schemas.regrade import Fact, Regrade
     from tiltyard.errors import BadInput
+    from tiltyard.suite import Suite
     from workers.settings import Settings
 
 EVERY = 1_000_000_000
@@ -23,15 +25,26 @@ EVERY = 1_000_000_000
 @click.command(short_help="Grade stored facts again, old and new side by side.")
 @click.argument("names", metavar="[EPISODE]…", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="Every episode that has ended.")
+@click.option("--current-task", is_flag=True, help="By the contracts, rules and weights that the task has now.")
+@tasks_option
 @click.option("--fail-on-change", is_flag=True, help="Exit 1 when a fact of any of them moved.")
 @click.pass_obj
 @json_option
-def regrade(home: Path | None, names: tuple[str, ...], every: bool, fail_on_change: bool, out: Output) -> int:
+def regrade(
+    home: Path | None,
+    names: tuple[str, ...],
+    every: bool,
+    current_task: bool,
+    place: Path | None,
+    fail_on_change: bool,
+    out: Output,
+) -> int:
     """Grade the stored facts of each EPISODE again with the current graders: an id, or a glob of ids or of tasks
     such as 'replacement/reply-*'.
 
     Nothing is run again, no stack is needed, and no recorded outcome is changed: what was found then and what is
-    found now are shown side by side, with the facts that moved.
+    found now are shown side by side, with the facts that moved. The task is the stored one; with --current-task, or
+    --tasks, it is graded by what the task file says now.
     """
     import asyncio
 
@@ -39,9 +52,10 @@ def regrade(home: Path | None, names: tuple[str, ...], every: bool, fail_on_chan
     from workers.settings import Settings
 
     if every == bool(names):
-        what = "name episodes, or give --all" if not every else "give either episodes or --all"
+        what = "give either episodes or --all" if every else "name episodes, or give --all"
         raise BadInput(what, field="EPISODE", fix="`tiltyard episodes list` names those there are")
-    found, failed = asyncio.run(_regraded(Settings.from_environment(home), names, out))
+    now = suite(home, place) if current_task or place else None
+    found, failed = asyncio.run(_regraded(Settings.from_environment(home), names, now, out))
     for one in found:
         out.value(told(one))
     _show(found, out)
@@ -53,12 +67,11 @@ def regrade(home: Path | None, names: tuple[str, ...], every: bool, fail_on_chan
 
 
 async def _regraded(
-    settings: "Settings", names: Sequence[str], out: Output
+    settings: "Settings", names: Sequence[str], now: "Suite | None", out: Output
 ) -> "tuple[list[Regrade], list[BadInput]]":
-    """Each episode graded again, and what kept others from it."""
+    """Each episode graded again, by its task of ``now`` where that is given; and what kept others from it."""
     from tiltyard.errors import BadInput
-    from tiltyard.reopen.regrading import regrade as graded_again
-    from tiltyard.reopen.regrading import stored_facts
+    from tiltyard.reopen import regrading
     from workers.bootstrap.objects import open_objects
 
     found, failed = [], []
@@ -66,7 +79,10 @@ async def _regraded(
     with open_objects(settings) as objects:
         for recorded in chosen:
             try:
-                found.append(graded_again(recorded, *await stored_facts(recorded, objects)))
+                trace, exams = await regrading.stored_facts(recorded, objects)
+                if now is not None:
+                    trace = regrading.with_task_of_now(trace, now.task(recorded.task))
+                found.append(regrading.regrade(recorded, trace, exams))
             except BadInput as error:
                 failed.append(error)
     return found, failed

@@ -1,6 +1,8 @@
 """Pins checked: each is played in this process as references are, and must come to what it expects."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
 
 from schemas.episode import EpisodeResult
 from schemas.pin import Pin
@@ -24,10 +26,14 @@ PLACE = ("rehearsal", "rehearsal")
 
 @dataclass(frozen=True)
 class Stage:
-    """Where pins are played: an engine of the worlds, and the sandboxes for those that run commands."""
+    """Where pins are played: an engine of the worlds, and the sandboxes for those that run commands.
+
+    ``numbers`` tell plays apart: a sandbox is never made anew under the name of one that is gone.
+    """
 
     engine: Engine
     sandboxes: Sandboxes
+    numbers: Iterator[int] = field(default_factory=count)
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ async def play(pin: Pin, stage: Stage) -> Pin:
         recording_in(pin),
         stage.engine,
         seed=pin.seed,
-        name=f"pin/{pin.name}",
+        name=f"pin/{next(stage.numbers)}/{pin.name}",
         sandboxes=stage.sandboxes,
         driver=pin.sandbox or "bubblewrap",
         objects=objects,

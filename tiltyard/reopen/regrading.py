@@ -4,11 +4,15 @@ Nothing is run: not the episode, not its tests, whose outcomes are stored facts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from schemas.base import canonical
+from schemas.contract import TestsContract
 from schemas.episode import EpisodeResult, Validity
 from schemas.exam import Exams
 from schemas.grade import ContractResult, Measure, RuleResult
 from schemas.regrade import Fact, Judgement, Part, Regrade
+from schemas.task import Task
 from tiltyard.episode.grading import examine, validity_of
 from tiltyard.errors import BadInput, EnvironmentFailed, ObjectsUnreachable
 from tiltyard.graders.graph import GRADERS, Grader
@@ -27,13 +31,21 @@ async def stored_facts(recorded: EpisodeResult, objects: Objects) -> tuple[Trace
     if not recorded.trace:
         why = f"it has no trace, for no facts could be collected: {recorded.end}, {recorded.reason}"
         raise BadInput(why, field=recorded.episode_id, fix="run its task again")
-    trace = unpack(await _object(recorded, "trace", recorded.trace, objects))
+    trace = _unpacked(recorded, await _object(recorded, "trace", recorded.trace, objects))
     if not recorded.exams:
         return trace, _without_exams(recorded, trace)
     try:
         return trace, Exams.model_validate_json(await _object(recorded, "exams", recorded.exams, objects))
     except ValueError:
         raise BadInput("holds no examinations", field=f"{recorded.episode_id}: exams {recorded.exams}") from None
+
+
+def _unpacked(recorded: EpisodeResult, data: bytes) -> Trace:
+    try:
+        return unpack(data)
+    except BadInput as error:
+        where = f"{recorded.episode_id}: trace {recorded.trace}"
+        raise BadInput(f"cannot be graded again: {error}", field=where, fix="run the task again") from None
 
 
 async def _object(recorded: EpisodeResult, part: str, name: str, objects: Objects) -> bytes:
@@ -72,6 +84,27 @@ def regrade(recorded: EpisodeResult, trace: Trace, exams: Exams, graders: Sequen
         facts=tuple(fact for part, told in parts.items() for fact in _facts(part, *told)),
         untold=tuple(part for part, (was, now) in parts.items() if was is None and now),
     )
+
+
+def with_task_of_now(trace: Trace, now: Task) -> Trace:
+    """The same facts, to be graded by the contracts, rules, references and weights that the task has now.
+
+    Raises ``BadInput`` where that needs facts that were not collected: other tests, or other starting rows.
+    """
+    now, then = Task.model_validate_json(canonical(now)), trace.task  # texts depend on the order of fields
+    if _tests(now) != _tests(then):
+        raise BadInput("its tests are other ones now", field=now.id, fix="run it again: they have not been held")
+    if missing := sorted(set(now.fact_collections) - set(then.fact_collections)):
+        raise BadInput(f"no facts were kept of {missing[0]}", field=now.id, fix="run it again")
+    return replace(trace, task=then.model_copy(update={part: getattr(now, part) for part in GRADED_BY}))
+
+
+GRADED_BY = ("contracts", "process", "references", "weights")
+"""The parts of a task that say how its trials are judged; what happens in them is decided by the others."""
+
+
+def _tests(task: Task) -> list[tuple[int, TestsContract]]:
+    return [(at, one) for at, one in enumerate(task.contracts) if isinstance(one, TestsContract)]
 
 
 def _facts(part: Part, before: Told | None, after: Told | None) -> Iterator[Fact]:

@@ -1,5 +1,6 @@
 """Regrade, pin and minimise, as a user does it: on a stack for the episodes, and without one for the rest."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,23 @@ def twice(stack_cli: Cli) -> dict[str, Any]:
     result: dict[str, Any] = stack_cli("run", TASK, "--policy", "new_id_retry", "--json").object
     stack_cli("down")
     return result
+
+
+def test_an_edited_task_file_moves_what_it_grades_otherwise(
+    stack_cli: Cli, twice: dict[str, Any], tmp_path: Path
+) -> None:
+    task = stack_cli("tasks", "show", TASK, "--json").object
+    fields = {key: value for key, value in task.items() if key != "id"} | {"family": "reply-lost"}
+    fields["weights"] = {"completion": 0.5, "process": 0.3, "efficiency": 0.2}
+    place = tmp_path / "replacement" / "reply-lost.json"
+    place.parent.mkdir()
+    place.write_text(json.dumps({**fields, "variants": {"1": {}}}))
+    episode = twice["episode_id"]
+    found = stack_cli("regrade", episode, "--tasks", str(tmp_path), "--fail-on-change", "--json", code=1).object
+    assert [(one["part"], one["name"]) for one in found["moved"]] == [("score", "total")]
+    assert "moved: score total" in stack_cli("regrade", episode, "--tasks", str(tmp_path)).out
+    assert stack_cli("regrade", episode, "--current-task", "--json").object["equal"] is True
+    assert stack_cli("episodes", "show", episode, "--json").object["score"] == twice["score"]
 
 
 def objects_of(cli: Cli, name: str) -> Path:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from ops.cli.output import Output
+from ops.cli.pinning import keep
 from schemas.decision import Decision
 from schemas.episode import End, EpisodeResult, Validity
 from schemas.fault import Fault
@@ -18,10 +20,11 @@ from schemas.pin import SEALED, Pin
 from schemas.recording import Recording
 from schemas.slice import Ending
 from schemas.task import Task
+from schemas.view import View
 from tiltyard.episode.grading import examine
 from tiltyard.errors import BadInput, BadTask
 from tiltyard.policies.catalogue import SCRIPTS, open_script
-from tiltyard.policies.script import give_up
+from tiltyard.policies.script import call, give_up
 from tiltyard.reopen.pin_checks import Held, Stage, check_pin
 from tiltyard.reopen.pin_files import pins_at, pins_beside, read_pin, text_of, write_pin
 from tiltyard.reopen.pinning import case_of, pin_of, recording_in
@@ -85,6 +88,40 @@ def test_answers_of_people_are_kept() -> None:
     assert [turn.answer for turn in pin.turns] == ["yes", None, None]
     assert recording_in(pin) == with_questions()
     assert held(pin).holds
+
+
+class Fails:
+    """Looks again and again, or at different things, and raises at a turn."""
+
+    def __init__(self, at: int, same: bool) -> None:
+        self._at, self._same = at, same
+
+    async def act(self, view: View) -> Decision:
+        if view.turn == self._at:
+            raise ValueError("lost my mind")
+        return call("list_policies") if self._same or view.turn % 2 else call("get_ticket", ticket_id="T-2301")
+
+
+@pytest.mark.parametrize(
+    ("policy", "end"),
+    [(Fails(3, False), End.POLICY_ERROR), (Fails(99, True), End.STALLED), (Fails(99, False), End.BUDGET_EXHAUSTED)],
+    ids=["policy_error", "stalled", "budget_exhausted"],
+)
+def test_an_end_that_no_decision_made_is_pinned_too(policy: Fails, end: End) -> None:
+    pin = pin_of(*outcome(LOST, policy), "it")
+    assert pin.expect.end is end
+    found = held(pin)
+    assert (found.broken, found.since) == ((), "")
+
+
+def test_a_pin_that_does_not_hold_is_not_written(twice: Pin, tmp_path: Path) -> None:
+    file, home = tmp_path / "pinned" / "it.yaml", tmp_path / "home"
+    with pytest.raises(BadInput, match=r"comes to something else: expect\.score: was 0\.5, is 0\.039") as caught:
+        asyncio.run(keep(home, expecting(twice, score=0.5), file, Output(as_json=True)))
+    assert caught.value.fix
+    assert list(tmp_path.iterdir()) == []
+    assert asyncio.run(keep(home, twice, file, Output(as_json=True))) == ""
+    assert read_pin(file) == twice
 
 
 def other_policies(kind: WorldKind) -> WorldKind:

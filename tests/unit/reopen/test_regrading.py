@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from schemas.base import canonical
-from schemas.contract import ProcessRule
+from schemas.contract import AuthorisationContract, ProcessRule
 from schemas.episode import EpisodeResult, Validity
 from schemas.exam import Exam, Exams, TestReport, TestRun
 from schemas.grade import ContractResult, RuleResult
@@ -18,7 +18,7 @@ from tiltyard.errors import BadInput, ObjectsUnreachable
 from tiltyard.graders.graph import GRADERS, Findings
 from tiltyard.graders.trial import Trial
 from tiltyard.policies.catalogue import SCRIPTS, open_script
-from tiltyard.reopen.regrading import regrade, stored_facts
+from tiltyard.reopen.regrading import regrade, stored_facts, with_task_of_now
 from tiltyard.sandbox.tools import SANDBOX_TOOLS
 from tiltyard.suite import shipped
 from tiltyard.testing.memory_objects import MemoryObjects
@@ -165,6 +165,28 @@ def test_two_rules_of_one_name_are_told_apart() -> None:
     assert told["forbid x-2"] == ("broken, weight 1",)
 
 
+def test_the_task_file_of_today_moves_what_it_grades_otherwise() -> None:
+    """What happens in a trial stays the stored task's: its faults, limits and instruction."""
+    rule = ProcessRule.model_validate({"rule": "forbid", "call": {"tool": "create_replacement"}})
+    now = LOST.model_copy(update={"process": (*LOST.process, rule), "faults": (), "instruction": "Other words."})
+    found = again(LOST, "reconcile", lambda trace: with_task_of_now(trace, now))
+    assert moved(found) == {("rule", "forbid create_replacement"), ("score", "process"), ("score", "total")}
+    for script in ("reconcile", "new_id_retry"):
+        assert again(LOST, script, lambda trace: with_task_of_now(trace, LOST)).moved == ()
+
+
+def test_a_task_file_that_needs_facts_which_were_not_collected_is_refused() -> None:
+    trace = play(LOST, "reconcile")
+    wanted = {"kind": "authorisation", "collection": "replacements", "requires": "devices", "key_field": "serial"}
+    more = AuthorisationContract.model_validate(wanted)
+    with pytest.raises(BadInput, match="no facts were kept of devices"):
+        with_task_of_now(trace, LOST.model_copy(update={"contracts": (*LOST.contracts, more)}))
+    tests = REPAIR.contracts[0].model_copy(update={"timeout_s": 7.0})
+    other = REPAIR.model_copy(update={"contracts": (tests, *REPAIR.contracts[1:])})
+    with pytest.raises(BadInput, match="its tests are other ones now"):
+        with_task_of_now(replace(trace, task=REPAIR), other)
+
+
 REPAIR = FIRST["code-repair/repair"]
 
 
@@ -208,6 +230,17 @@ async def test_an_object_that_is_missing_or_tampered_with_is_named(part: str, da
         await stored_facts(before, objects)
     assert caught.value.field == f"do_nothing: {part} {name}"
     assert caught.value.fix
+
+
+async def test_an_object_that_is_no_trace_is_named() -> None:
+    before, objects = (
+        await recorded(await asyncio.to_thread(play, LOST, "reconcile"), MemoryObjects()),
+        MemoryObjects(),
+    )
+    other = before.model_copy(update={"trace": await objects.put(b"{}")})
+    with pytest.raises(BadInput, match="cannot be graded again: trace: is not a compressed trace") as caught:
+        await stored_facts(other, objects)
+    assert caught.value.field == f"reconcile: trace {other.trace}"
 
 
 async def test_an_episode_without_facts_is_refused_and_a_store_that_is_away_is_not_damage() -> None:
