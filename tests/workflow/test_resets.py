@@ -8,12 +8,14 @@ from temporalio.client import Client
 
 from schemas.decision import Decision
 from schemas.episode import End, EpisodeSpec, Validity
+from schemas.journal import Writer
 from schemas.task import Task
 from schemas.view import View
 from schemas.world import Lease
 from tests.workflow.arena import QUICK, Arena, Handle, arena, calls, lease_request, tally_task, until
 from tests.workflow.boxes import assert_no_sandbox, box_task
 from tests.workflow.resets import reset, runs_of, tasks_of
+from tiltyard.testing.memory_journal import MemoryJournal
 from tiltyard.trace import unpack
 
 ONE_TURN = QUICK.model_copy(update={"slice_turns": 1})
@@ -78,6 +80,23 @@ async def test_in_the_middle_of_a_turn_whose_slice_still_runs(
 async def test_a_slice_of_the_run_before_that_does_not_stop_decides_nothing_any_more(
     client: Client, tmp_path: Path
 ) -> None:
+    await _reset_beside_a_slice_that_goes_on(client, tmp_path, MemoryJournal())
+
+
+class Tokenless(MemoryJournal):
+    """A journal in which everybody may write."""
+
+    async def decide(self, episode_id: str, generation: int, writer: Writer, turn: int, decision: Decision) -> None:
+        holder = self._book(episode_id, generation).token.holder
+        await super().decide(episode_id, generation, holder or writer, turn, decision)
+
+
+async def test_without_the_writer_token_it_would(client: Client, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        await _reset_beside_a_slice_that_goes_on(client, tmp_path, Tokenless())
+
+
+async def _reset_beside_a_slice_that_goes_on(client: Client, home: Path, journal: MemoryJournal) -> None:
     """It is told of its end and goes on all the same; the journal refuses what it decides."""
     late, woken = asyncio.Event(), asyncio.Event()
 
@@ -95,14 +114,21 @@ async def test_a_slice_of_the_run_before_that_does_not_stop_decides_nothing_any_
             return calls("add", name="apples", amount=99)
 
     adding = Deaf()
-    async with arena(client, {"adding": adding}, tmp_path) as place, place.worker():
+    async with arena(client, {"adding": adding}, home) as place:
+        place.journal = journal
+        await _played_on(place, adding, late, woken)
+
+
+async def _played_on(place: Arena, adding: Adding, late: asyncio.Event, woken: asyncio.Event) -> None:
+    async with place.worker():
         spec, handle, lease = await begun(place, adding, tally_task())
-        await reset(client, handle.id, (await tasks_of(client, handle.id))[-1])
+        await reset(place.client, handle.id, (await tasks_of(place.client, handle.id))[-1])
         await until(lambda: adding.asked.count(adding.at) > 1)
         late.set()
         await woken.wait()
+        await asyncio.sleep(0.2)  # the late slice writes, or is refused
         adding.may_go_on.set()
-        await client.get_workflow_handle(handle.id).result()
+        await place.client.get_workflow_handle(handle.id).result()
         await assert_one_outcome(place, spec, lease)
 
 
