@@ -151,9 +151,9 @@ class Ground:
     async def _require_turn(self, spec: EpisodeSpec, turn: int) -> None:
         """Whether an episode that goes on has come so far is all that can be told of it from here."""
         result = await self.records.result(spec.episode_id)
-        if result is not None:
+        if result is not None and turn >= result.counts.turns:  # else all before it have ended, and ended nothing
             require_turn((await self.trace_of(result)).evidence.turns, turn)
-        elif turn > (reached := (await self.status(spec.episode_id)).turns):
+        elif result is None and turn > (reached := (await self.status(spec.episode_id)).turns):
             fix = f"choose one up to {reached}, or wait until it has come so far"
             raise BadInput(f"the episode has had {reached} turns so far", field="--turn", fix=fix)
 

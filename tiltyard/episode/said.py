@@ -89,18 +89,18 @@ def lost_with(said: Sequence[SandboxFacts], turn: int, files_from: int | None, b
         return ()
     if last.watched != "every_exec" or last.from_journal:
         return (NOT_WATCHED,)
-    alive = [one for one in _of_turns(last.processes, files_from + 1) if _was_alive(one, last, turn)]
+    alive = _alive(last, _of_turns(last.processes, files_from + 1), turn)
     told = [f"a process of turn {_turn(one)}: {' '.join(one.argv)}"[:MAX_LOST_LENGTH] for one in alive[:MAX_LOST]]
     return (*told, *([f"and {len(alive) - MAX_LOST} more processes"] if len(alive) > MAX_LOST else []))
 
 
-def _was_alive(one: ProcessRecord, facts: SandboxFacts, turn: int) -> bool:
-    """Whether it still ran when the first command of ``turn`` or of a later one began; at the seal if none did."""
+def _alive(facts: SandboxFacts, processes: Sequence[ProcessRecord], turn: int) -> list[ProcessRecord]:
+    """Those that still ran when the first command of ``turn`` or of a later one began; at the seal if none did."""
     later = (command for command in facts.commands if not _is_before(command.op_id, turn))
     begun_s = min((command.started_s for command in later if command.started_s), default=None)
     if begun_s is None:
-        return one.left
-    return one.ended_s is None or one.ended_s > begun_s
+        return [one for one in processes if one.left]
+    return [one for one in processes if one.ended_s is None or one.ended_s > begun_s]
 
 
 def _turn(one: ProcessRecord) -> int:
