@@ -85,6 +85,11 @@ class Minimised:
     spoilt: int
     result: EpisodeResult
 
+    @property
+    def minimal(self) -> bool:
+        """Whether nothing more can be left out: not known where runs were spoilt, or ended by their limit."""
+        return self.found.minimal and not self.spoilt
+
 
 async def minimise(home: Path | None, wish: Wish, out: Output) -> None:
     """Shrink and print. Raises ``BadInput`` for what is no failure, and for one that does not happen again."""
@@ -166,7 +171,7 @@ def _told(done: Minimised, pinned: Path | None) -> JsonObject:
         "calls": {"before": _calls(before), "after": _calls(after)},
         "runs": done.runs,
         "spoilt": done.spoilt,
-        "minimal": done.found.minimal,
+        "minimal": done.minimal,
         "decisions": [one.model_dump(mode="json", exclude_defaults=True) for one in after.decisions],
         "pinned": None if pinned is None else str(pinned),
     }

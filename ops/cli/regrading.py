@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tiltyard.suite import Suite
     from workers.settings import Settings
 
+CELL = 48
+"""Characters of a fact that the table shows; what moved is told in full below it."""
+
 EVERY = 1_000_000_000
 """More episodes than there are."""
 
@@ -179,8 +182,10 @@ def _name(fact: "Fact") -> str:
 
 
 def _brief(said: tuple[str, ...]) -> str:
+    if not said:
+        return "-"
     more = f" (+{len(said) - 1})" if len(said) > 1 else ""
-    return said[0] + more if said else "-"
+    return (said[0] if len(said[0]) <= CELL else said[0][: CELL - 1] + "…") + more
 
 
 def _now(fact: "Fact") -> str:

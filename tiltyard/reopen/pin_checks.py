@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
-from schemas.episode import EpisodeResult
+from schemas.episode import EpisodeResult, Validity
 from schemas.pin import Pin
 from schemas.slice import GradeRequest
 from schemas.task import Task
@@ -63,6 +63,8 @@ async def check_pin(pin: Pin, stage: Stage) -> Held:
         return Held(pin, broken=(f"task: it cannot be played any more: {error}",))
     except TiltyardError as error:
         return Held(pin, unplayed=str(error))
+    if now.expect.validity is Validity.ENVIRONMENT:
+        return Held(pin, unplayed=f"its environment failed: {now.ending.reason}")
     return Held(pin, now, differences(pin, now), first_turn_that_differs(pin, now))
 
 

@@ -227,6 +227,10 @@ def load_suite(place: Path) -> Suite:
     Raises ``BadInput`` when there is none, and for two files of one family. Bad files are reported when they are
     used.
     """
+    if place.is_file() and place.resolve().parent.name == PINNED:
+        raise BadInput(
+            "is a pin, and no task file", field=str(place), fix=f"`tiltyard tasks check {place}` plays it"
+        )
     files = [place] if place.is_file() else _task_files(place, "*/*") or _task_files(place, "*")
     if not files:
         raise BadInput("holds no task files", field=str(place), fix="put them at WORLD/FAMILY.yaml")

@@ -22,7 +22,7 @@ from schemas.slice import Ending
 from schemas.task import Task
 from schemas.view import View
 from tiltyard.episode.grading import examine
-from tiltyard.errors import BadInput, BadTask
+from tiltyard.errors import BadInput, BadTask, DeliveryConflict
 from tiltyard.policies.catalogue import SCRIPTS, open_script
 from tiltyard.policies.script import call, give_up
 from tiltyard.reopen.pin_checks import Held, Stage, check_pin
@@ -212,6 +212,22 @@ def test_where_no_sandbox_can_be_made_a_pin_is_not_played_and_not_taken_for_held
     assert not found.holds
 
 
+def test_an_environment_that_fails_is_no_difference(twice: Pin) -> None:
+    class Lost(MemorySandboxes):
+        async def call(self, sandbox: Any, request: Any) -> Any:
+            raise DeliveryConflict("the same command with another request")
+
+    task = shipped().task("code-repair/repair/1")
+    recording = Recording(
+        decisions=(call("shell", command="true"), give_up("no")), ending=Ending.of(End.GAVE_UP, "no")
+    )
+    result, trace = outcome(task, recording)
+    pin = case_of(result.model_copy(update={"validity": Validity.VALID}), trace, "repair")
+    found = held(pin, Stage(HERE.engine, Lost()))
+    assert (found.broken, found.holds) == ((), False)
+    assert found.unplayed == "its environment failed: the same command with another request"
+
+
 def test_what_says_nothing_of_a_policy_or_would_run_unisolated_is_not_pinned(twice: Pin) -> None:
     result, trace = outcome(LOST, open_script("do_nothing", LOST))
     for change, said in (
@@ -305,6 +321,8 @@ def test_pins_lie_beside_the_worlds_of_a_suite_and_are_no_tasks(twice: Pin, tmp_
     for place in (tmp_path, mine.parent):
         assert tuple(load_suite(place).families) == ("replacement/mine",)
         assert pins_beside(load_suite(place)) == [pin.resolve()]
+    with pytest.raises(BadInput, match="is a pin, and no task file"):
+        load_suite(pin)
     assert [pins_at(place) for place in (tmp_path, pin.parent, pin, mine)] == [[pin], [pin], [pin], []]
 
 
