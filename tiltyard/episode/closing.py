@@ -1,5 +1,6 @@
 """The end of an episode: settle, seal, drain, collect. Each step may be repeated."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from schemas.episode import End
@@ -72,7 +73,8 @@ class Closer:
         )
         with took.phase("collect"):
             tools = await self._gateway.tools(task)
-            name = await self._objects.put(pack(Trace(task, tools, evidence)))
+            packed = await asyncio.to_thread(pack, Trace(task, tools, evidence))  # seconds, for thousands of turns
+            name = await self._objects.put(packed)
         unknown = sum(reading == "unknown" and in_world for reading, in_world in readings.values())
         return CloseReport(trace=name, unknown=unknown, timings=took.timings)
 

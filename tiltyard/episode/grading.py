@@ -1,5 +1,6 @@
 """Grade an episode from its trace and record the outcome (I6, I8)."""
 
+import asyncio
 import time
 from collections.abc import Sequence
 
@@ -55,7 +56,7 @@ class Examiner:
         if request.trace is None:
             return without_evidence(request.spec, request.ending)
         started = time.monotonic()
-        trace = unpack(await self._objects.get(request.trace))
+        trace = await asyncio.to_thread(unpack, await self._objects.get(request.trace))
         owner = Owner(
             cluster=self._place[0],
             temporal_namespace=self._place[1],
@@ -63,7 +64,7 @@ class Examiner:
             first_run_id="",  # any run: the grading workflow may have gone on in another one
         )
         exams = await self._exams(trace, owner, attempt)
-        result = examine(trace.task, trace.evidence, trace.tools, exams)
+        result = await asyncio.to_thread(examine, trace.task, trace.evidence, trace.tools, exams)
         kept = await self._objects.put(canonical(exams)) if exams.exams else ""
         timings = {**request.timings, "grade": round(time.monotonic() - started, 3)}
         return result.model_copy(update={"trace": request.trace, "exams": kept, "timings": timings})
