@@ -1,7 +1,7 @@
 """Results as a person reads them: one in detail, several as a table."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ops.cli.called import command_line
 from ops.cli.counting import counted, means, told
@@ -133,23 +133,27 @@ def of_origin(result: EpisodeResult) -> list[str]:
 def show_result(out: Output, result: EpisodeResult, its: Standing = Standing.COUNTED, *, sandbox: str = "") -> None:
     """Everything that a person asks first about one episode; ``its`` standing, and what is known of the
     ``sandbox`` beside its driver, where that is known."""
-    lines = [*_summary(result, its), *_judged(result)]
-    lines += [Line(f"safety  {finding.kind}: {finding.detail}", hang=TOLD) for finding in result.safety]
-    lines += [
-        Line(f"risk    {risk.rule} (tier {risk.tier}, {TIERS[risk.tier]}): {risk.detail}", hang=TOLD)
-        for risk in result.risks
-    ]
+    told = [*_summary(result, its), *_judged(result)]
+    told += [f"safety  {finding.kind}: {finding.detail}" for finding in result.safety]
+    told += [f"risk    {risk.rule} (tier {risk.tier}, {TIERS[risk.tier]}): {risk.detail}" for risk in result.risks]
     if result.sandbox == "unsafe-local":
-        lines.append(Line("sandbox unsafe-local: its commands were not isolated from this machine", hang=TOLD))
+        told.append("sandbox unsafe-local: its commands were not isolated from this machine")
     elif result.sandbox is not None:
-        lines.append(Line(f"sandbox {sandbox or result.sandbox}", hang=TOLD))
-    show_lines(out, lines)
+        told.append(f"sandbox {sandbox or result.sandbox}")
+    show_lines(out, (line for text in told for line in _below_its_name(text)))
 
 
-def _summary(result: EpisodeResult, its: Standing) -> list[Line]:
+def _below_its_name(text: str) -> Iterator[Line]:
+    """What is told stands below itself, however many lines it has, and never where a name does."""
+    first, *rest = text.splitlines() or [""]
+    yield Line(first, hang=TOLD)
+    yield from (Line(line, indent=TOLD) for line in rest)
+
+
+def _summary(result: EpisodeResult, its: Standing) -> tuple[str, ...]:
     score, counts = result.score, result.counts
     why = f": {result.reason}" if result.reason else ""
-    told = (
+    return (
         f"episode {result.episode_id}",
         f"task    {result.task}, policy {result.policy}, seed {result.seed}",
         *of_origin(result),
@@ -162,20 +166,16 @@ def _summary(result: EpisodeResult, its: Standing) -> list[Line]:
         f"drain   {drained(result)}",
         f"trace   {result.digests.trace}",
     )
-    return [Line(line, hang=TOLD) for line in told]
 
 
-def _judged(result: EpisodeResult) -> list[Line]:
+def _judged(result: EpisodeResult) -> Iterator[str]:
     """The contracts; of a trial without a turn, in which nothing was done, no more than their number."""
     failed = sum(not contract.passed for contract in result.contracts)
     if failed and not result.counts.turns:
         of_all = f"of {counted(len(result.contracts), 'contract')}"
         told = f"{failed} {of_all} failed" if result.validity is Validity.VALID else f"none {of_all}"
-        return [Line(f"judged  {told}: it had no turn", hang=TOLD)]
-    lines = []
+        yield f"judged  {told}: it had no turn"
+        return
     for contract in result.contracts:
-        lines.append(
-            Line(f"{'passed' if contract.passed else 'FAILED'}  {contract.name or contract.kind}", hang=TOLD)
-        )
-        lines += [Line(reason, TOLD + 2) for reason in contract.why]
-    return lines
+        verdict = "passed" if contract.passed else "FAILED"
+        yield "\n".join((f"{verdict}  {contract.name or contract.kind}", *(f"  {why}" for why in contract.why)))

@@ -9,7 +9,7 @@ from ops.cli.folded import Line, section
 from ops.cli.processes import lines_of
 from ops.cli.turns_shown import change_lines, job_told, turns_lines
 from ops.cli.values_shown import BRIEF
-from schemas.episode import EpisodeResult
+from schemas.episode import EpisodeResult, Validity
 from schemas.evidence import SandboxEvidence
 from schemas.grade import Measure, RuleResult
 from schemas.story import ChangeVerdict, PhaseStory, Points, Story
@@ -23,7 +23,7 @@ DIMENSIONS = {"tool_calls": "tool calls", "tokens": "tokens", "virtual_s": "virt
 
 def story_lines(story: Story, result: EpisodeResult) -> Iterator[Line]:
     """All of it, under headings."""
-    if story.points is not None:
+    if story.points is not None and (story.turns or result.validity is Validity.VALID):
         yield from section("points", points_lines(story.points, result))
     yield from section("turns", _turns(story))
     yield from section("after the turns", after_lines(story, result))

@@ -233,9 +233,27 @@ def test_contracts_of_a_trial_without_a_turn_are_not_told_as_if_they_were_judged
     assert "FAILED  state\n          nothing was done\n" in text
 
 
+def test_no_points_are_told_of_a_trial_without_a_turn_that_does_not_count() -> None:
+    trace, result_of = played(LOST, "do_nothing")
+    story = tell(trace, result_of).model_copy(update={"turns": ()})
+    assert "points" in plain(story_lines(story, result_of))
+    spoilt = result_of.model_copy(update={"validity": Validity.ENVIRONMENT})
+    assert "points" not in plain(story_lines(story, spoilt))
+
+
 def test_a_long_reason_is_folded_below_itself() -> None:
     lines = [Line("risk    " + "word " * 40, hang=8), Line("x" * 200, 6, mark="| ")]
     text = list(folded(lines, 60))
     assert all(line.startswith("        word") for line in text[1:4])
     assert text[-4].startswith("      | xxx")
     assert text[-1].startswith("        xxx")
+
+
+def test_a_reason_of_several_lines_cannot_be_taken_for_a_line_of_the_result(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show_result(Output(as_json=False), result(reason="it broke\nscore   1.000\n\x1b[31mpassed  state"))
+    lines = capsys.readouterr().out.splitlines()
+    assert "        score   1.000" in lines
+    assert "        \\x1b[31mpassed  state" in lines
+    assert sum(line.startswith("score ") for line in lines) == 1
