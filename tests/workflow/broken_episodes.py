@@ -93,3 +93,19 @@ class UnpinnedLaterEpisode(LaterEpisode):
     @workflow.run
     async def run(self, start: EpisodeStart) -> Summary:
         return await super().run(start)
+
+
+@workflow.defn(name="Episode", versioning_behavior=VersioningBehavior.PINNED)
+class StuckEpisode(EpisodeWorkflow):
+    """An episode with a bug in its end: its task fails again and again, and nothing is given back."""
+
+    @workflow.init
+    def __init__(self, start: EpisodeStart) -> None:
+        super().__init__(start)
+
+    @workflow.run
+    async def run(self, start: EpisodeStart) -> Summary:
+        return await super().run(start)
+
+    async def _finish(self, ending: Ending) -> Summary:
+        raise ValueError("a bug of the workflow")

@@ -2,14 +2,12 @@
 that has a worker; then those that can go on with the new one do, and the others are named, and ended in time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 
 from schemas.decision import Decision
 from schemas.episode import End, EpisodeSpec, Validity
@@ -23,38 +21,18 @@ from tests.workflow.broken_episodes import (
     UnpinnedLaterEpisode,
 )
 from tests.workflow.resets import runs_of
+from tests.workflow.versioned import SOON, code, worker
 from tiltyard.errors import EnvironmentFailed
-from workers.assembly import WORKFLOWS, at_work
 from workers.chains import version_of
 from workers.ground import Ground
-from workers.versions import GONE
+from workers.passes import janitor_of, last_pass
+from workers.worker import keep_janitor
 from workflows.episode import EpisodeWorkflow
-
-SOON = timedelta(seconds=1)
-"""When a worker that is away is gone, where a test waits for that."""
 
 ONE_TURN = QUICK.model_copy(update={"slice_turns": 1})
 
 
-def code(episode: type) -> tuple[type, ...]:
-    return (episode, *WORKFLOWS[1:])
-
-
 LATER, PATCHED = code(LaterEpisode), code(PatchedEpisode)
-
-
-@asynccontextmanager
-async def worker(
-    place: Arena, build: str, workflows: tuple[type, ...] = WORKFLOWS, gone: timedelta = GONE
-) -> AsyncIterator[None]:
-    """A worker process of its own with this version, which vanishes without grace; as old ones do when they are
-    ``gone`` for so long."""
-    address = place.client.service_client.config.target_host
-    client = await Client.connect(address, data_converter=pydantic_data_converter)
-    async with at_work(
-        client, place.parts, place.settings, workflows=workflows, grace=timedelta(), build=build, gone=gone
-    ):
-        yield
 
 
 class Held:
@@ -182,6 +160,30 @@ async def test_those_that_wait_too_long_for_their_worker_are_ended_with_an_outco
             assert (result.end, result.validity) == (End.TERMINATED, Validity.MISSING)
             assert "no worker has the version old" in result.reason
             await place.assert_nothing_left(spec)
+
+
+async def test_passes_of_the_schedule_count_for_how_long_one_has_waited(client: Client, tmp_path: Path) -> None:
+    """Nobody does anything by hand: it is told with the time that it still has, and then ended."""
+    async with arena(client, {"held": Held()}, tmp_path) as place:
+        changes = {"janitor_interval": timedelta(seconds=1), "stranded": timedelta(seconds=2)}
+        place.settings = place.settings.model_copy(update=changes)
+        async with worker(place, "old"):
+            ((spec, _),) = await begun(place, 1)
+        await keep_janitor(client, place.settings)
+        try:
+            async with worker(place, "new", LATER, gone=SOON):
+                await until(lambda: _waits(place, spec))
+                await until(lambda: place.records.result(spec.episode_id))
+                await until(lambda: not place.engine.leases())
+        finally:
+            await client.get_schedule_handle(janitor_of(place.settings)).delete()
+        assert "no worker has the version old" in (await place.outcome(spec)).reason
+
+
+async def _waits(place: Arena, spec: EpisodeSpec) -> bool:
+    last = await last_pass(place.client, place.settings)
+    told = {one.episode_id: one.waited_s for one in last.stranded} if last else {}
+    return told.get(spec.episode_id, 0) > 0
 
 
 async def test_a_long_episode_stays_on_its_version_when_it_continues_as_new_and_is_moved_as_a_whole(
