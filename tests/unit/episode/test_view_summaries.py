@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from schemas.decision import Call, Decision
 from schemas.journal import TurnRecord
 from schemas.observation import Observation
 from schemas.task import Task
-from schemas.view import HistorySummary, View
+from schemas.view import HistorySummary, Recalled, ToolCount, View
 from tests.unit.episode.summarised import LEAST, MakeProgress, histories, limited, size_of, views
 from tests.workflow.arena import tally_task
 from tiltyard.episode.progress import Progress
@@ -225,3 +226,9 @@ def test_a_limit_that_the_instruction_would_fill_is_refused() -> None:
     with pytest.raises(ValidationError, match=r"view\.tokens: too few .* give 3003"):
         limited(instruction="x" * 2_000)
     assert limited(3_003, instruction="x" * 2_000)
+
+
+def test_every_part_of_a_summary_is_documented() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs/long-episodes.md").read_text()
+    assert all(f"| `{name}` |" in page for name in HistorySummary.model_fields)
+    assert all(f"`{name}`" in page for model in (Recalled, ToolCount) for name in model.model_fields)

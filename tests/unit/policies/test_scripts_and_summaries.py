@@ -13,6 +13,7 @@ from schemas.observation import Observation
 from schemas.task import Reference, Step, Task, ViewLimit
 from schemas.view import Budgets, HistorySummary, Turn, View
 from tests.unit.episode.summarised import limited
+from tiltyard.episode.decisions import MAX_MEMO_BYTES
 from tiltyard.episode.progress import Progress
 from tiltyard.errors import PolicyFailed
 from tiltyard.policies.catalogue import open_script
@@ -199,3 +200,44 @@ def test_the_trace_digest_of_a_summarised_episode_is_one_of_its_turns() -> None:
     first, second = (play(task, open_script("reference", task)) for _ in range(2))
     digests = {trace_digest(task, one.facts, one.turns, one.ending.end) for one in (first, second)}
     assert len(digests) == 1
+
+
+def test_a_memo_that_is_too_large_ends_the_episode_and_says_so() -> None:
+    """To the byte."""
+
+    def overflowing(size: int) -> Evidence:
+        memo = {"seen": "x" * size}
+
+        class Hoards:
+            async def act(self, view: View) -> Decision:
+                if view.turn == 1:
+                    return submit({"kept": view.memo == memo})
+                return call("read", name="apples").model_copy(update={"memo": memo})
+
+        return play(long_task(), Hoards())
+
+    most = MAX_MEMO_BYTES - len('{"seen":""}')
+    assert overflowing(most).turns[-1].decision.submit == {"kept": True}
+    ending = overflowing(most + 1).ending
+    assert (ending.end, ending.reason) == (
+        End.POLICY_ERROR,
+        f"the decision cannot be recorded: memo: {MAX_MEMO_BYTES + 1} bytes, larger than {MAX_MEMO_BYTES}",
+    )
+
+
+def test_a_memo_comes_through_summaries_whole() -> None:
+    """The memo is the one of the turn before, whatever was summarised between; no transcript has it."""
+    seen: list[object] = []
+
+    class Counts:
+        async def act(self, view: View) -> Decision:
+            seen.append(view.memo)
+            assert all(turn.decision.memo is None for turn in view.transcript)
+            if view.turn == 100:
+                return submit({"summarised": view.summary is not None})
+            looks = call("read", name="apples" if view.turn % 2 else "pears")
+            return looks.model_copy(update={"memo": {"turn": view.turn}})
+
+    evidence = play(long_task(), Counts())
+    assert evidence.turns[-1].decision.submit == {"summarised": True}
+    assert seen == [None, *({"turn": turn} for turn in range(100))]
