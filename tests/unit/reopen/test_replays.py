@@ -1,6 +1,7 @@
 """Replays: equal conditions give no divergence; one changed condition is found at its turn, with its cause."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -138,6 +139,22 @@ def test_one_injected_change_is_found_at_its_turn_with_its_cause(injected: Injec
     assert found == (injected.turn, 0, injected.what, injected.cause)
     assert verdict.left != verdict.right
     assert any(injected.named in one.what for one in verdict.differs), verdict.differs
+
+
+def roomier() -> Task:
+    """Another limit, which ends nothing sooner."""
+    task = shipped().task(LOST)
+    return task.model_copy(update={"limits": task.limits.model_copy(update={"turns": 50})})
+
+
+def test_of_two_changes_the_tool_of_the_call_comes_first_and_a_tool_of_later_calls_does_not() -> None:
+    verdict = lost_reply(kinds=field_renamed(), task=roomier())
+    assert (verdict.turn, verdict.cause) == (ORDERED, INTERFACE)
+    both = {**field_renamed(), **with_rows("replacement", policy_text)}
+    tools = field_renamed()["replacement"].tools
+    both["replacement"] = dataclasses.replace(both["replacement"], tools=tools)
+    verdict = lost_reply(kinds=both)
+    assert (verdict.turn, verdict.cause) == (1, ENVIRONMENT)
 
 
 def test_a_renamed_field_is_named_on_both_sides() -> None:
