@@ -17,6 +17,12 @@ from tiltyard.errors import BadInput
 from tiltyard.ports import Sandboxes, World
 from tiltyard.sandbox.tools import SANDBOX_TOOLS, in_time, is_command, request_of, shown_of, with_clock
 
+OVER_BUDGET = "budget_exhausted"
+"""The code of a call that was not made, because no tool calls were left."""
+
+SANDBOX_LOST = "sandbox_lost"
+"""The code of a command that was under way in a sandbox that was lost: what it did is unknown."""
+
 
 @dataclass(frozen=True)
 class Place:

@@ -8,17 +8,10 @@ from schemas.journal import TurnRecord
 from schemas.task import Task
 from schemas.tool import ToolSpec
 from schemas.view import Budgets, Turn, View
-from tiltyard.episode.clipping import clip as clip
-from tiltyard.episode.gateway import Clocks, after_command
+from tiltyard.episode.gateway import OVER_BUDGET, Clocks, after_command
 from tiltyard.episode.history import history_of
 from tiltyard.graders.counts import calls_made
 from tiltyard.sandbox.tools import is_command
-
-OVER_BUDGET = "budget_exhausted"
-"""The code of a call that was not made, because no tool calls were left."""
-
-SANDBOX_LOST = "sandbox_lost"
-"""The code of a command that was under way in a sandbox that was lost: what it did is unknown."""
 
 STALL_CALLS, STALL_COMMANDS = 5, 30
 """Equal calls, one after the other, that make a stall: of a tool of the world, and of one of the sandbox. What they

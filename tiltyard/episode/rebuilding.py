@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from schemas.journal import TurnRecord
 from schemas.observation import Observation
 from schemas.task import Task
+from tiltyard.episode.clipping import clip
 from tiltyard.episode.delivery import delivery_id
-from tiltyard.episode.gateway import Clocks, Gateway, Place, after_command
-from tiltyard.episode.progress import OVER_BUDGET, SANDBOX_LOST, Progress, clip
+from tiltyard.episode.gateway import OVER_BUDGET, SANDBOX_LOST, Clocks, Gateway, Place, after_command
+from tiltyard.episode.progress import Progress
 from tiltyard.episode.sandboxing import has_unsaved, last_checkpoint
 from tiltyard.errors import NotRebuilt
 from tiltyard.sandbox.normalise import normalised_value

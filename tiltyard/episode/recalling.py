@@ -13,6 +13,8 @@ from schemas.decision import Call
 from schemas.observation import Observation
 from schemas.view import Budgets, HistorySummary, Recalled, Replied, ToolCount, Turn
 from tiltyard.episode.clipping import clip, clipped, head
+from tiltyard.episode.gateway import SANDBOX_LOST
+from tiltyard.worlds.arguments import OPERATION_ID
 
 REMEMBERED = 200
 """Entries of each kind that are kept: the newest. So memory does not grow with the turns."""
@@ -22,10 +24,6 @@ PARTS = 16
 
 CODES = 5
 """Errors of one tool that are told apart: the most frequent."""
-
-OPERATION_ID = "operation_id"
-UNKNOWN_CODES = frozenset({"sandbox_lost"})
-"""Errors that, like a lost reply, leave open what the call has done."""
 
 EntryT = TypeVar("EntryT", bound=Model)
 
@@ -137,7 +135,7 @@ def _sum(outcomes: Counter[tuple[str, str]], wanted: str) -> int:
 
 
 def _leaves_open(observation: Observation) -> bool:
-    return observation.status == "timeout" or observation.code in UNKNOWN_CODES
+    return observation.status == "timeout" or observation.code == SANDBOX_LOST
 
 
 def _merged(known: dict[str, _Noted], noted: _Noted) -> _Noted:

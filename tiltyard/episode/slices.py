@@ -16,11 +16,11 @@ from schemas.observation import Observation
 from schemas.slice import MAX_REASON, CallRef, Ending, SliceReport, SliceRequest
 from schemas.task import Task
 from schemas.tool import ToolSpec
+from tiltyard.episode.clipping import clip
 from tiltyard.episode.decisions import recordable
 from tiltyard.episode.delivery import delivery_id
-from tiltyard.episode.gateway import Clocks, Gateway, after_command
+from tiltyard.episode.gateway import OVER_BUDGET, SANDBOX_LOST, Clocks, Gateway, after_command
 from tiltyard.episode.known import KnownJournals
-from tiltyard.episode.progress import OVER_BUDGET, SANDBOX_LOST, clip
 from tiltyard.episode.rebuilding import rebuild
 from tiltyard.episode.sandboxing import Checkpoints
 from tiltyard.episode.slice_state import (

@@ -7,7 +7,7 @@ from schemas.evidence import SandboxEvidence
 from schemas.replay import Differing
 from schemas.task import Task
 from schemas.tool import ToolSpec
-from tiltyard.episode.progress import SANDBOX_LOST
+from tiltyard.episode.gateway import SANDBOX_LOST
 from tiltyard.trace import Trace
 
 MAX_WORDS = 160
