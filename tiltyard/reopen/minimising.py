@@ -72,7 +72,7 @@ async def shrink(pieces: Pieces, fails: Fails, *, jobs: int = 1, most_runs: int 
             before = trials.best
             await _without_units(_turns(before), trials)
             await _without_units([(piece,) for piece in trials.best], trials)
-            if trials.best == before:
+            if trials.best == before:  # so no single one could be left out
                 return Shrunk(before, trials.runs, minimal=True)
     except _Enough:
         return Shrunk(trials.best, trials.runs, minimal=False)
@@ -83,13 +83,11 @@ def _turns(pieces: Pieces) -> list[Pieces]:
 
 
 async def _without_units(units: list[Pieces], trials: _Trials) -> None:
-    """Leave out ever smaller stretches of units; single ones until none can be left out any more."""
+    """Leave out ever smaller stretches of units, down to single ones."""
     size = len(units)
-    while units and size:
-        before = len(units)
+    while size:
         units = await _without_stretches(units, size, trials)
-        if size > 1 or len(units) == before:
-            size //= 2
+        size //= 2
 
 
 async def _without_stretches(units: list[Pieces], size: int, trials: _Trials) -> list[Pieces]:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 
 import pytest
 from hypothesis import given
@@ -127,11 +128,12 @@ def test_calls_are_left_out_of_turns_answers_with_their_questions_and_the_end_st
 
 
 LOST = shipped().task("replacement/reply-lost/1")
+NUMBERS = count()
 ENGINE = Engine(worlds(), MemoryWorlds())
 
 
 async def played(task: Task, recording: Recording) -> EpisodeResult:
-    evidence = await rehearse(task, recording, ENGINE)
+    evidence = await rehearse(task, recording, ENGINE, name=f"trial-{next(NUMBERS)}")  # some run at once
     trace = unpack(pack(Trace(task, ENGINE.describe(task.world), evidence)))
     return examine(trace.task, trace.evidence, trace.tools)
 
