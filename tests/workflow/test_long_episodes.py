@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from schemas.base import JsonValue
+from schemas.base import JsonValue, digest_of
 from schemas.decision import Decision
 from schemas.episode import End, EpisodeResult
 from schemas.evidence import Evidence
@@ -26,6 +26,7 @@ EVERY = 20
 
 class Clerk:
     """Works for thirty days, and asks for leave in the middle. What it was told then it knows from the summary.
+    Its thoughts say what it was shown, so that the digest of the trace covers the summaries.
 
     ``views`` are the sizes of what it was shown: turns, and whether there was a summary.
     """
@@ -41,7 +42,8 @@ class Clerk:
             return Decision(submit={"leave": _leave(view), "memo": view.memo})
         if turn == self.turns // 2:
             return Decision(ask="May I go on?", memo=view.memo)
-        return self._work(turn).model_copy(update={"memo": turn})
+        shown = digest_of([view.summary, len(view.transcript), view.budgets])
+        return self._work(turn).model_copy(update={"memo": turn, "thought": shown})
 
     def _work(self, turn: int) -> Decision:
         if turn % EVERY == EVERY - 1:
