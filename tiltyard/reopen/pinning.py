@@ -67,8 +67,9 @@ def case_of(recorded: EpisodeResult, trace: Trace, name: str) -> Pin:
 def fields_of(pin: Pin) -> JsonObject:
     """What a pin's file holds: the task in full, of the rest what is not as it is anyway."""
     fields = pin.model_dump(mode="json", exclude={"task", "sealed"}, exclude_defaults=True)
-    whole: JsonObject = {"pin": pin.pin, **fields, "sandbox": pin.sandbox}
-    return {**whole, "task": pin.task.model_dump(mode="json"), "sealed": dict(pin.sealed)}
+    whole = pin.model_dump(mode="json", include={"pin", "sandbox", "task", "sealed"})
+    first: JsonObject = {"pin": whole["pin"], **fields, "sandbox": whole["sandbox"]}
+    return {**first, "task": whole["task"], "sealed": whole["sealed"]}
 
 
 def seals(fields: Mapping[str, JsonValue]) -> dict[Sealed, str]:

@@ -1,6 +1,6 @@
 """Writing YAML that reads back as what it was, in the dialect of task files (``tiltyard.suite.reading``)."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 
@@ -13,7 +13,7 @@ WIDTH = 110
 class _Dumper(yaml.SafeDumper):
     """Quotes what the dialect would read as something else; texts of several lines stand as they are."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = RESOLVERS
+    yaml_implicit_resolvers: dict[str, Any] = RESOLVERS
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
