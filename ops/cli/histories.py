@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 
 from ops.cli.called import typeable
-from ops.cli.counting import counted
 from ops.cli.failures import BELOW, DONE
 from ops.cli.output import Output, json_option
 from ops.cli.typed import Whole
@@ -280,5 +279,5 @@ def _show(found: Checked, numbers: dict[str, dict[str, int]], version: str, out:
     for run, why in found.failed[:NAMED]:
         out.show(f"{'running' if run.running else 'closed'}  {run.workflow_id}  {why}", fold=False)
     if len(found.failed) > NAMED:
-        out.show(f"and {counted(len(found.failed) - NAMED, 'other')}")
+        out.show(f"and {len(found.failed) - NAMED} more")
     out.show(typeable(FIX))
