@@ -70,7 +70,7 @@ def turn_in_full(trace: Trace, number: int) -> TurnInFull:
     facts, boxes = evidence.facts, evidence.sandbox
     said = () if boxes is None else (*boxes.earlier, boxes.facts)
     deliveries = tuple(one for one in facts.deliveries if _is_of(one.delivery_id, number))
-    rows = {row.position for place, rows in told.rows.items() if place and place[0] == number for row in rows}
+    spans = [(one.reply.first, one.reply.last) for one in deliveries if one.reply is not None]
     return TurnInFull(
         turn=told_turn(record, told, evidence.spec.kept_turns),
         record=record,
@@ -78,7 +78,8 @@ def turn_in_full(trace: Trace, number: int) -> TurnInFull:
         ledger=tuple(
             row
             for row in facts.ledger
-            if row.position in rows or (row.cause_kind == "delivery" and _is_of(row.cause, number))
+            if (row.cause_kind == "delivery" and _is_of(row.cause, number))
+            or any(first <= row.position <= last for first, last in spans)
         ),
         receipts=tuple(one for one in facts.receipts if _is_of(one.delivery_id, number)),
         commands=tuple(one for told in said for one in told.commands if _is_of(one.op_id, number)),

@@ -205,6 +205,18 @@ def test_one_turn_in_full_has_the_engine_s_rows_and_whole_images() -> None:
     assert full.record == trace.evidence.turns[4]
 
 
+def test_one_turn_in_full_has_the_rows_of_the_jobs_that_came_due_in_it() -> None:
+    calls = Calls().call("look").call("wait", seconds=9)
+    calls.rows(("~jobs", "job-7", {"state": "pending"}, {"state": "done"}), cause="job-7", tool="ship")
+    reply = calls.deliveries[1].reply
+    assert reply is not None
+    calls.deliveries[1] = calls.deliveries[1].model_copy(
+        update={"reply": reply.model_copy(update={"first": 1, "last": 1})}
+    )
+    trace = traced(calls, task_of(PASSES))
+    assert [row.cause for row in turn_in_full(trace, 1).ledger] == ["job-7"]
+
+
 def test_a_turn_that_there_is_not_is_refused_by_name() -> None:
     trace, _ = played(LOST, "new_id_retry")
     with pytest.raises(BadInput, match="--turn: there is no turn 99 \\(choose one from 0 to 7\\)"):
