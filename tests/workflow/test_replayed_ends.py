@@ -16,6 +16,7 @@ from schemas.view import View
 from tests.workflow.arena import QUICK, Arena, arena, calls, honest, lingering, started, tally_task, until
 from tests.workflow.boxes import box_task, sleeper
 from tests.workflow.test_waiting import DAY, patient
+from tiltyard.errors import InputMissing
 from tiltyard.reopen.replaying import Replaying
 from tiltyard.trace import unpack
 from workers.ground import new_episode_id
@@ -204,3 +205,37 @@ async def test_an_episode_that_goes_on_is_not_replayed(client: Client, tmp_path:
             await Replaying(place.records, place.objects).original(spec.episode_id)
         await place.ground.stop(spec.episode_id)
         await handle.result()
+
+
+@pytest.mark.parametrize("lost", ["recording", "template"])
+async def test_what_is_missing_when_a_replay_runs_is_its_cause(client: Client, tmp_path: Path, lost: str) -> None:
+    async with arena(client, {"honest": honest}, tmp_path) as place, place.worker():
+        spec = await place.plan(tally_task(), "honest")
+        await (await place.start(spec)).result()
+        replaying = Replaying(place.records, place.objects)
+        original = await replaying.original(spec.episode_id)
+        task = tally_task(template={"name": "gone"}) if lost == "template" else None
+        planned = await replaying.plan(original, new_episode_id(), task=task)
+        if lost == "recording":
+            del place.objects.contents[planned.policy.digest]
+        await place.records.plan([planned])
+        await (await place.start(planned)).result()
+        verdict = await replaying.verdict(original, await place.outcome(planned))
+        assert (verdict.diverged, verdict.what, verdict.cause) == (True, "input", "missing_input")
+        assert ("recording" if lost == "recording" else "template") in str(verdict.right)
+
+
+@pytest.mark.parametrize("part", ["trace", "task"])
+async def test_what_an_episode_is_made_again_from_is_named_where_it_is_gone(
+    client: Client, tmp_path: Path, part: str
+) -> None:
+    async with arena(client, {"honest": honest}, tmp_path) as place, place.worker():
+        spec = await place.plan(tally_task(), "honest")
+        await (await place.start(spec)).result()
+        name = (await place.outcome(spec)).trace if part == "trace" else spec.task_digest
+        for damaged in (b"other bytes", None):
+            place.objects.contents.pop(name)
+            if damaged is not None:
+                place.objects.contents[name] = damaged
+            with pytest.raises(InputMissing, match=f"the {part} {name}"):
+                await Replaying(place.records, place.objects).original(spec.episode_id)

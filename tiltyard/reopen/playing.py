@@ -33,7 +33,7 @@ class PoliciesAndRecordings:
         self._others, self._objects = others, objects
 
     async def open(self, episode_id: str, spec: EpisodeSpec, task: Task) -> OpenPolicy:
-        """Raises ``EnvironmentFailed`` for a recording that is not there or damaged, and as ``others`` do."""
+        """Raises as ``others`` do, and ``InputMissing`` for a recording that is not there or damaged."""
         if spec.policy.target != RECORDED:
             return await self._others.open(episode_id, spec, task)
         return RecordedPolicy(await load(self._objects, spec.policy.digest))

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 from schemas.base import canonical
 from schemas.journal import TurnRecord
 from schemas.recording import Recording
-from tiltyard.errors import BadInput
+from tiltyard.errors import EnvironmentFailed, InputMissing, ObjectsUnreachable
 from tiltyard.ports import Objects
 from tiltyard.trace import Trace
 
@@ -33,11 +33,15 @@ async def keep(objects: Objects, recording: Recording) -> str:
 
 
 async def load(objects: Objects, name: str) -> Recording:
-    """What ``keep`` named so. Raises as ``Objects.get`` does, and ``BadInput`` for an object of another kind."""
-    data = await objects.get(name)
+    """What ``keep`` named so. Raises ``InputMissing`` where that is gone, damaged or of another kind, and
+    ``ObjectsUnreachable``."""
     try:
-        return Recording.model_validate_json(data)
+        return Recording.model_validate_json(await objects.get(name))
+    except ObjectsUnreachable:
+        raise
+    except EnvironmentFailed as error:
+        raise InputMissing(f"the recording {name}", str(error)) from error
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         where = ".".join(map(str, problem["loc"])) or "the whole"
-        raise BadInput(f"{where}: {problem['msg']}", field="recording", fix="it is no recording") from None
+        raise InputMissing(f"the recording {name}", f"{where}: {problem['msg']}") from None

@@ -8,7 +8,7 @@ from schemas.episode import Digests, End, EpisodeResult
 from schemas.recording import Recording
 from schemas.regrade import Judgement
 from schemas.replay import Cause, Differing, StrictWhat, Verdict
-from tiltyard.errors import BadInput, EnvironmentFailed
+from tiltyard.errors import BadInput, EnvironmentFailed, InputMissing
 from tiltyard.reopen.causes import cause_of, conditions_differ, tool_of
 from tiltyard.reopen.compare import first_difference, not_compared
 from tiltyard.reopen.conditions import environment_differs, tools_differ
@@ -16,6 +16,12 @@ from tiltyard.trace import Trace
 
 RULES = ("graders", "task")
 """Digests that change no turn: what it was graded by, and the task with all that only graders read."""
+
+MISSING = {
+    InputMissing.__name__: "what it is made again from",
+    BadInput.__name__: "its world, its template or a tool",
+}
+"""What a replay lacked that ended with such an error."""
 
 STRICT_DIGESTS = ("tools", "template", "graders", "task")
 
@@ -33,6 +39,8 @@ def verdict_of(original: Played, replay: Played, recording: Recording, *, strict
 
     Raises ``EnvironmentFailed`` for a replay that the environment or somebody ended before its end.
     """
+    if (lacking := _lacking(original.result, replay.result)) is not None:
+        return lacking
     _require_whole(original, replay)
     left, right = original.trace, replay.trace
     found = first_difference(left, right)
@@ -72,12 +80,19 @@ def _finished(trace: Trace) -> int:
 def without_facts(original: EpisodeResult, replay: EpisodeResult) -> Verdict:
     """The verdict on a replay that could not begin. Raises ``EnvironmentFailed``, unless it is for want of what the
     episode began with: its world, its template, a tool."""
-    if not replay.reason.startswith(BadInput.__name__):
+    lacking = _lacking(original, replay)
+    if lacking is None:
         raise EnvironmentFailed(f"the replay {replay.episode_id} could not begin: {replay.end}, {replay.reason}")
-    digests = {"episode": original.digests, "replay": replay.digests}
-    return missing(original.episode_id, "what it began with", replay.reason, replay.episode_id).model_copy(
-        update={"digests": digests}
-    )
+    return lacking
+
+
+def _lacking(original: EpisodeResult, replay: EpisodeResult) -> Verdict | None:
+    """The verdict where something was missing when the replay ran. An error's kind stands before its message."""
+    kind, _, why = replay.reason.partition(": ")
+    if replay.end is not End.ENVIRONMENT_ERROR or kind not in MISSING or original.reason == replay.reason:
+        return None
+    verdict = missing(original.episode_id, MISSING[kind], why, replay.episode_id)
+    return verdict.model_copy(update={"digests": {"episode": original.digests, "replay": replay.digests}})
 
 
 def missing(episode: str, what: str, why: str, replay: str = "") -> Verdict:

@@ -13,7 +13,7 @@ from schemas.recording import RECORDED, Recording
 from schemas.slice import Ending
 from schemas.task import Reference, Step, Task
 from schemas.view import View
-from tiltyard.errors import BadInput, BadPolicy, EnvironmentFailed
+from tiltyard.errors import BadPolicy, InputMissing
 from tiltyard.policies.catalogue import open_script, shipped
 from tiltyard.reopen.playing import PoliciesAndRecordings
 from tiltyard.reopen.recording import keep, load, recording_of
@@ -119,9 +119,9 @@ async def test_a_recording_is_kept_and_loaded() -> None:
 async def test_what_is_no_recording_is_named() -> None:
     objects = MemoryObjects()
     name = await objects.put(canonical({"decisions": [{}], "ending": {"end": "gave_up"}}))
-    with pytest.raises(BadInput, match=r"recording: decisions\.0"):
+    with pytest.raises(InputMissing, match=r"the recording sha256:.*: decisions\.0"):
         await load(objects, name)
-    with pytest.raises(EnvironmentFailed):
+    with pytest.raises(InputMissing, match="is missing"):
         await load(objects, "sha256:" + "0" * 64)
 
 
