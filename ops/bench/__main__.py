@@ -22,6 +22,7 @@ SUBJECTS = {
     "namespace": "ops.bench.namespaces",
     "past": "ops.bench.pasts",
     "throughput": "ops.bench.throughput",
+    "replays": "ops.bench.replays",
     "memory": "ops.bench.memory",
 }
 """Each subject with the module whose ``measure`` it is."""

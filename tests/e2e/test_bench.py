@@ -58,3 +58,14 @@ def test_an_interrupted_run_leaves_nothing(tmp_path: Path) -> None:
     process.communicate(timeout=60)
     assert process.returncode == INTERRUPTED
     assert left_of(tmp_path) == []
+
+
+def test_a_small_run_tells_of_replays(tmp_path: Path) -> None:
+    process = started(tmp_path, "--only", "replays", "--episodes", "2", "--json")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    _, report = map(json.loads, out.splitlines())
+    episode, replay, _, rate = report["figures"]
+    assert episode["against"] == replay["what"]
+    assert min(episode["ratio"], replay["median"], rate["median"]) > 0
+    assert left_of(tmp_path) == []
