@@ -74,7 +74,9 @@ def _lines(verdict: Verdict, strict: bool) -> Iterator[Line]:
 def _divergence(verdict: Verdict) -> Iterator[Line]:
     tool = f" ({verdict.tool})" if verdict.tool else ""
     yield Line(f"diverged  {where(verdict)}{tool}: {PARTS[str(verdict.what)]}", hang=12)
-    leaves = list(leaves_that_differ(verdict.left, verdict.right))
+    if verdict.what == "input":
+        yield Line(f"lacks     {in_words(verdict.left)}: {in_words(verdict.right)}", hang=12)
+    leaves = [] if verdict.what == "input" else list(leaves_that_differ(verdict.left, verdict.right))
     for path, left, right in leaves[:MAX_LEAVES]:
         yield from _sides(path, left, right)
     if len(leaves) > MAX_LEAVES:
