@@ -8,7 +8,6 @@ workflow is meant, and no episode of the old code runs any more. Otherwise a mis
 
 import asyncio
 import json
-import re
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,14 +20,18 @@ from temporalio.testing import WorkflowEnvironment
 
 from infra.local.temporal import temporal_binary
 from schemas.episode import workflow_id
-from tests.replay import ends, kinds, passes
+from tests.replay import ends, kinds, passes, reopened
 from tests.replay.kinds import Runs
 from tests.workflow.arena import Arena, arena
+from workers.histories import document_of
 
 HISTORIES = Path(__file__).parent / "histories"
 
-BY_THEMSELVES = (*ends.BY_THEMSELVES, *passes.BY_THEMSELVES)
-KINDS: tuple[Callable[[Arena], Awaitable[Runs]], ...] = (*kinds.KINDS, *ends.KINDS, *passes.KINDS, *BY_THEMSELVES)
+BY_THEMSELVES = (*ends.BY_THEMSELVES, *passes.BY_THEMSELVES, *reopened.BY_THEMSELVES)
+KINDS: tuple[Callable[[Arena], Awaitable[Runs]], ...] = (
+    *(*kinds.KINDS, *ends.KINDS, *passes.KINDS, *reopened.KINDS),
+    *BY_THEMSELVES,
+)
 
 
 def saved_of(kind: str) -> list[Path]:
@@ -39,7 +42,7 @@ def saved_of(kind: str) -> list[Path]:
 async def record(client: Client, kind: Callable[[Arena], Awaitable[Runs]]) -> None:
     with tempfile.TemporaryDirectory() as home:
         async with AsyncExitStack() as working:
-            policies = {**kinds.POLICIES, **ends.ENDS}
+            policies = {**kinds.POLICIES, **ends.ENDS, **reopened.REOPENED}
             place = await working.enter_async_context(arena(client, policies, Path(home)))
             if kind not in BY_THEMSELVES:
                 await working.enter_async_context(place.worker())
@@ -53,20 +56,8 @@ async def _save(client: Client, stem: str, name: str, run_id: str | None) -> Non
     handle = client.get_workflow_handle(name, run_id=run_id)
     with suppress(WorkflowFailureError, WorkflowContinuedAsNewError):
         await handle.result(follow_runs=False)
-    document = {"workflow_id": name, "history": scrubbed(json.loads((await handle.fetch_history()).to_json()))}
+    document = document_of(await handle.fetch_history())
     (HISTORIES / f"{stem}.json").write_text(json.dumps(document, indent=1) + "\n")
-
-
-def scrubbed(value: object) -> object:
-    """Without what belongs to the machine that it was recorded on."""
-    if isinstance(value, dict):
-        return {
-            key: "" if key == "stackTrace" else "recorder" if key == "identity" else scrubbed(inner)
-            for key, inner in value.items()
-        }
-    if isinstance(value, list):
-        return [scrubbed(inner) for inner in value]
-    return re.sub(r"^\d+@.*|.*:[0-9a-f]{32}$", "recorder", value) if isinstance(value, str) else value
 
 
 async def main(wanted: Sequence[str]) -> None:
