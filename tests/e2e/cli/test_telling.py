@@ -90,3 +90,42 @@ def test_of_an_episode_that_runs_its_turns_so_far(stack_cli: Cli) -> None:
     assert "has not ended" in refused.err
     stack_cli("episodes", "stop", mine)
     stack_cli("episodes", "watch", mine)
+
+
+def test_an_episode_with_commands_has_its_files_programs_and_hidden_tests(stack_cli: Cli) -> None:
+    played = stack_cli("run", "code-repair/repair/1", "--policy", "test_deleter", "--json", code=None)
+    if played.code or played.object["validity"] != "valid":
+        pytest.skip(f"bubblewrap does not work here: {played.err}")
+    result = played.object
+    said = stack_cli("episodes", "show", result["episode_id"], "--json").object
+    assert said["timings"].keys() >= {"provision", "lease", "collect"}
+    story = said["story"]
+    tests = {one["tests"]: (one["passed"], one["expected"]) for one in story["points"]["exams"]}
+    assert tests.keys() == {"visible", "hidden"}
+    assert all(passed < expected for passed, expected in tests.values())
+    assert story["points"]["corrected"] is True
+    text = stack_cli("episodes", "show", result["episode_id"]).out
+    assert "tampering, with a failed contract, has left nothing of it" in text
+    assert "  tests/test_pages.py was deleted\n" in text
+    assert "lease" in text[text.index("\nphases\n") :]
+    command = next(one for one in story["sandbox"]["facts"]["commands"] if one["do"] == "exec")
+    turn = command["op_id"].split("/")[-2]
+    full = stack_cli("episodes", "show", result["episode_id"], "--turn", turn, "--json").object
+    assert command["op_id"] in {one["op_id"] for one in full["commands"]}
+    assert full["turn"]["calls"][0]["delivery_id"] == command["op_id"]
+
+
+def test_a_fork_names_its_parent_and_the_turns_that_are_its_parent_s(stack_cli: Cli, episode: Episodes) -> None:
+    parent = episode.by("new_id_retry")
+    fork = stack_cli("fork", parent, "--turn", "5", "--policy", "reconcile", "--json").object["episode_id"]
+    said = stack_cli("episodes", "show", fork, "--json").object
+    assert (said["origin"]["kind"], said["origin"]["episode_id"], said["origin"]["turn"]) == ("fork", parent, 5)
+    kept = [turn["turn"] for turn in said["story"]["turns"] if turn["kept"]]
+    assert kept == [0, 1, 2, 3, 4]
+    lost = said["story"]["turns"][4]["calls"][0]
+    assert (lost["fault"], lost["delivery_id"].split("/")[0]) == ("commit_then_drop", fork)
+    text = stack_cli("episodes", "show", fork).out
+    assert f"origin  fork of {parent} before turn 5" in text
+    assert "turn 4 (world's clock: 65 s), of its parent" in text
+    found = stack_cli("episodes", "show", parent, "--diff", fork, "--json").object
+    assert (found["turn"], found["before"]) == (5, None)
