@@ -1,7 +1,7 @@
 """Trials under way on the ground: so many at once, followed while they run."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from ops.cli.output import Output
@@ -21,10 +21,20 @@ LASTING = 3
 
 
 class Batch:
-    """Trials under way: which ones were begun, which ones run, and what has come of the others."""
+    """Trials under way: which ones were begun, which ones run, and what has come of the others.
 
-    def __init__(self, ground: Ground, out: Output, shown: Progress) -> None:
+    ``tell`` is told each result as it ends; by default it is printed as JSON.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        out: Output,
+        shown: Progress,
+        tell: Callable[[EpisodeResult], object] | None = None,
+    ) -> None:
         self._ground, self._out, self._shown = ground, out, shown
+        self._tell = tell or out.value
         self._told: set[tuple[str, str, int]] = set()
         self._failing: set[tuple[str, str, str]] = set()
         self.running: dict[str, EpisodeSpec] = {}
@@ -36,8 +46,7 @@ class Batch:
         return tuple(self._results[one.episode_id] for one in specs if one.episode_id in self._results)
 
     async def play(self, specs: Sequence[EpisodeSpec], jobs: int) -> tuple[EpisodeResult, ...]:
-        """Play all, ``jobs`` at once, begun in order; their results in the same order. Each is printed as JSON
-        when it ends.
+        """Play all, ``jobs`` at once, begun in order; their results in the same order. Each is told when it ends.
 
         Starts no more when one cannot be played or printed; those that run go on.
         """
@@ -63,7 +72,7 @@ class Batch:
         self.running.pop(result.episode_id, None)
         self._results[result.episode_id] = result
         self._shown.ended(result)
-        self._out.value(result)
+        self._tell(result)
 
     async def collect(self, spec: EpisodeSpec) -> None:
         """Take the result of a trial that has ended while it was left. That nobody reads it changes nothing."""

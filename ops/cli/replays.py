@@ -26,9 +26,6 @@ from tiltyard.reopen.verdicts import missing
 from tiltyard.suite import check_in
 from workers.ground import Ground, new_episode_id
 
-QUIET = Output(as_json=False)
-"""The outcomes of replays are no answer of this command: what they are compared to is."""
-
 
 @dataclass(frozen=True)
 class Wanted:
@@ -95,11 +92,14 @@ def _task_now(home: Path | None, wanted: Wanted, original: Original) -> Task:
 async def _played(
     opened: Ground, specs: Sequence[EpisodeSpec], original: Original, wanted: Wanted, out: Output
 ) -> tuple[EpisodeResult, ...]:
-    def tell(results: Sequence[EpisodeResult]) -> None:
+    """Their outcomes are no answer of this command: what they are compared to is."""
+
+    def tell_done(results: Sequence[EpisodeResult]) -> None:
         show_results(out, results, (original.task,))
 
     with progress(out, len(specs)) as shown:
-        return await play_until_left(Batch(opened, QUIET, shown), specs, wanted.jobs, tell, wanted.again)
+        batch = Batch(opened, out, shown, tell=lambda result: None)
+        return await play_until_left(batch, specs, wanted.jobs, tell_done, wanted.again)
 
 
 def _told(verdicts: Sequence[Verdict], failures: Sequence[str], wanted: Wanted, out: Output) -> int:
