@@ -59,15 +59,20 @@ def way_on(statuses: Iterable[EpisodeStatus]) -> Iterator[str]:
             yield command_line("episodes", "answer", one.episode_id, "TEXT")
 
 
+def _without_attempts(status: EpisodeStatus) -> EpisodeStatus:
+    failing = tuple(one.model_copy(update={"attempt": 0}) for one in status.failing)
+    return status.model_copy(update={"failing": failing})
+
+
 async def follow(ground: Ground, episode_id: str, say: Callable[[str], None]) -> EpisodeResult:
-    """Say each change of an episode's status until it ends; its result."""
+    """Say each change of an episode's status until it ends; its result. Another attempt at the same is none."""
     said = ""
     while True:
         status = await ground.status(episode_id)
         if status.phase == "done":
             return await ground.result(episode_id)
-        line = status_line(status)
-        if line != said:
-            say(line)
-            said = line
+        seen = status_line(_without_attempts(status))
+        if seen != said:
+            say(status_line(status))
+            said = seen
         await asyncio.sleep(POLL_S)

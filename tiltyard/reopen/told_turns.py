@@ -18,6 +18,7 @@ from tiltyard.graders.state import kind_of
 from tiltyard.graders.trial import Place, agents_place
 from tiltyard.graders.values import MISSING, differing, member
 
+KeyT = TypeVar("KeyT")
 ItemT = TypeVar("ItemT")
 
 
@@ -70,9 +71,6 @@ def _place_of(row: LedgerRow, spans: Sequence[tuple[int, int, Place]]) -> Place 
         return agents_place(row.cause)
     at = bisect_right(spans, row.position, key=lambda span: span[0]) - 1
     return spans[at][2] if at >= 0 and row.position <= spans[at][1] else None
-
-
-KeyT = TypeVar("KeyT")
 
 
 def _grouped(pairs: Iterable[tuple[KeyT, ItemT]]) -> Mapping[KeyT, list[ItemT]]:
