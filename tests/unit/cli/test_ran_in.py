@@ -1,5 +1,6 @@
 """What ``episodes show`` says of the sandbox that an episode ran in."""
 
+import json
 from contextlib import closing
 from pathlib import Path
 
@@ -29,7 +30,7 @@ DOCKER = SandboxFacts(driver="docker", incarnation=1, image="sha256:617d29405f0f
 AGAIN = DOCKER.model_copy(update={"isolation": "reset", "served_before": 2})
 
 
-async def archived(settings: Settings, facts: SandboxFacts) -> EpisodeResult:
+async def archived(settings: Settings, facts: SandboxFacts, ended: EpisodeResult | None = None) -> None:
     """An episode that has ended, of a task that asks for another image; this is what its sandbox told."""
     plain = shipped().task("replacement/approved/1")
     task = plain.model_copy(update={"sandbox": SandboxPlan(image="data-query")})
@@ -38,16 +39,15 @@ async def archived(settings: Settings, facts: SandboxFacts) -> EpisodeResult:
     evidence = played.model_copy(update={"sandbox": SandboxEvidence(facts=facts)})
     with open_objects(settings) as objects:
         trace = await objects.put(pack(Trace(task, engine.describe(task.world), evidence)))
-    ended = result(sandbox=facts.driver, trace=trace)
+    ended = ended or result(sandbox=facts.driver, trace=trace)
     with closing(open_database(settings.records_url)) as database:
         await SqlRecords(database).plan([evidence.spec.model_copy(update={"episode_id": "e"})])
         await SqlRecords(database).record(ended)
-    return ended
 
 
 def result(**more: object) -> EpisodeResult:
-    plain = {"episode_id": "e", "task": "t", "policy": "p", "seed": 0}
-    return EpisodeResult.model_validate({**plain, "end": End.SUBMITTED, "validity": Validity.VALID, **more})
+    plain = {"episode_id": "e", "task": "t", "policy": "p", "seed": 0, "end": End.SUBMITTED}
+    return EpisodeResult.model_validate({**plain, "validity": Validity.VALID, **more})
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,27 @@ def test_the_sandbox_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -
     assert "\nsandbox docker\n" in capsys.readouterr().out
     show_result(Output(as_json=False), result())
     assert "sandbox" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("ended", "why"),
+    [
+        (result(end=End.ENVIRONMENT_ERROR, reason="no world"), "no facts could be collected"),
+        (result(trace="sha256:" + "0" * 64), "trace sha256:000"),
+    ],
+    ids=["no trace", "a trace that is gone"],
+)
+async def test_an_outcome_stands_without_its_story(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], ended: EpisodeResult, why: str
+) -> None:
+    await archived(
+        Settings(home=tmp_path, runtime=tmp_path), SandboxFacts(driver="bubblewrap", incarnation=1), ended
+    )
+    await show_one(tmp_path, "e", Output(as_json=False))
+    said = capsys.readouterr()
+    assert "episode e\n" in said.out
+    assert "turns\n" not in said.out
+    assert "no story: " in said.err
+    assert why in said.err
+    await show_one(tmp_path, "e", Output(as_json=True))
+    assert json.loads(capsys.readouterr().out)["story"] is None
