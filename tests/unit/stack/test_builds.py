@@ -1,0 +1,118 @@
+"""A version of the workflows' code changes with what a replay depends on, and with nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from workers.builds import DIGITS, build_id
+from workers.histories import told
+from workers.versions import version_of
+
+WORKFLOW = "from activities.steps import Steps\nfrom schemas.start import Start\n"
+STEPS = """
+from schemas.told import Told
+
+class Steps:
+    @activity.defn
+    async def step(self, told: Told) -> int:
+        return 1
+"""
+FILES = {
+    "workflows/one.py": WORKFLOW,
+    "activities/steps.py": STEPS,
+    "schemas/start.py": "from schemas.base import Model\n",
+    "schemas/base.py": "class Model: ...\n",
+    "schemas/told.py": "class Told: ...\n",
+    "schemas/other.py": "class Other: ...\n",
+    "tiltyard/domain.py": "x = 1\n",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("workflows/one.py", "Start", "Start as Begin"),
+        ("schemas/start.py", "Model", "Model as Base"),
+        ("schemas/base.py", "...", "x: int"),
+        ("schemas/told.py", "...", "x: int"),
+        ("activities/steps.py", "-> int", "-> str"),
+        ("activities/steps.py", "def step", "def stride"),
+        ("activities/steps.py", "told: Told", "told: Told, more: int"),
+    ],
+)
+def test_what_a_replay_depends_on_changes_it(root: Path, file: str, old: str, new: str) -> None:
+    before = build_id(root)
+    path = root / file
+    path.write_text(path.read_text().replace(old, new))
+    assert build_id(root) != before
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("activities/steps.py", "return 1", "return 2"),
+        ("schemas/other.py", "...", "x: int"),
+        ("tiltyard/domain.py", "1", "2"),
+    ],
+)
+def test_what_it_does_not_depend_on_changes_nothing(root: Path, file: str, old: str, new: str) -> None:
+    before = build_id(root)
+    path = root / file
+    path.write_text(path.read_text().replace(old, new))
+    assert build_id(root) == before
+
+
+def test_a_workflow_that_is_added_changes_it(root: Path) -> None:
+    before = build_id(root)
+    (root / "workflows/two.py").write_text("")
+    assert build_id(root) != before
+
+
+def test_the_projects_own_can_be_told() -> None:
+    assert len(build_id()) == DIGITS
+    assert build_id() == build_id()
+
+
+def test_queues_that_differ_have_deployments_that_differ() -> None:
+    names = [version_of(queue, "b").deployment_name for queue in ("a-b", "a.b", "a..b", "a")]
+    assert len(set(names)) == len(names)
+    assert not [name for name in names if "." in name]
+
+
+MISMATCH = "Activity type of scheduled event 'run_slice' does not match activity type of activity command 'close'"
+
+NONDETERMINISM = (
+    'Workflow activation completion failed: Failure { failure: Some(Failure { message: "[TMPRL1100] '
+    f'Nondeterminism error: {MISMATCH}", '
+    'source: "", stack_trace: "  File \\"/home/me/x.py\\", line 1", cause: None }), force_cause: X }'
+)
+
+UNREADABLE = (
+    'RuntimeError: Failure { failure: Some(Failure { message: "Failed decoding arguments", source: "", cause: '
+    'Some(Failure { message: "1 validation error for LeaseRef\\nnonsense\\n  Extra inputs are not permitted '
+    '[type=extra_forbidden, input_value=1]\\n    For further information visit https://example.org/v/extra", '
+    'source: "" }) }) }'
+)
+
+
+def test_a_failed_replay_says_what_does_not_match() -> None:
+    assert told(NONDETERMINISM) == MISMATCH
+
+
+def test_a_failed_replay_says_what_cannot_be_read() -> None:
+    said = told(UNREADABLE)
+    assert said.startswith("Failed decoding arguments: 1 validation error for LeaseRef nonsense")
+    assert "http" not in said
+
+
+def test_a_failure_of_another_form_is_told_as_it_is() -> None:
+    assert told("something else") == "something else"
