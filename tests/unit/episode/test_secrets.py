@@ -4,7 +4,7 @@ from schemas.base import canonical
 from schemas.contract import AnswerContract, CallMatch, ProcessRule, ReceiptContract
 from schemas.decision import Call, Decision
 from schemas.fault import Fault
-from schemas.task import Reference, Step, Task
+from schemas.task import Reference, Step, Task, ViewLimit
 from schemas.view import View
 from tiltyard.suite import shipped
 from tiltyard.testing.memory_worlds import MemoryWorlds
@@ -16,7 +16,7 @@ MARK = "SECRET-7f3a"
 
 
 def marked(task: Task) -> Task:
-    """The task with a mark in every field that only the grader may see."""
+    """The task with a mark in every field that only the grader may see, and views that are soon summarised."""
     contracts = (
         *task.contracts,
         AnswerContract(name=MARK, accept=({"outcome": MARK},), facts=(MARK,)),
@@ -31,6 +31,7 @@ def marked(task: Task) -> Task:
             "references": (Reference(name=MARK, steps=(Step(thought=MARK, submit={"answer": MARK}),)),),
             "faults": (*task.faults, fault),
             "metadata": {"note": MARK},
+            "view": ViewLimit(tokens=2_000),
         }
     )
 
@@ -43,7 +44,7 @@ class Curious:
 
     async def act(self, view: View) -> Decision:
         self.views.append(view)
-        reads = [tool.name for tool in view.tools if not tool.writes]
+        reads = [tool.name for tool in view.tools if not tool.writes] * 3
         if view.turn < len(reads):
             return Decision(calls=(Call(tool=reads[view.turn]), Call(tool="help")))
         return Decision(submit={"outcome": "looked"})
@@ -55,6 +56,7 @@ async def test_a_view_holds_nothing_of_contracts_references_faults_or_rules() ->
         await rehearse(marked(task), curious, Engine(worlds(), MemoryWorlds()))
         assert len(curious.views) > 3
         seen = b"".join(canonical(view) for view in curious.views)
+        assert curious.views[-1].summary is not None, task.id
         assert MARK.encode() not in seen, task.id
 
 
