@@ -2,57 +2,34 @@
 hand is named."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ops.cli.output import Output
 from ops.cli.pinning import keep
 from schemas.decision import Decision
-from schemas.episode import End, EpisodeResult, Validity
+from schemas.episode import End, Validity
 from schemas.fault import Fault
 from schemas.grade import ContractResult
-from schemas.pin import SEALED, Pin
+from schemas.pin import Pin
 from schemas.recording import Recording
 from schemas.slice import Ending
-from schemas.task import Task
 from schemas.view import View
-from tiltyard.episode.grading import examine
-from tiltyard.errors import BadInput, BadTask, DeliveryConflict
+from tests.unit.reopen.pins import FIRST, HERE, LOST, held, outcome, pinned
+from tiltyard.errors import BadInput, DeliveryConflict
 from tiltyard.policies.catalogue import SCRIPTS, open_script
 from tiltyard.policies.script import call, give_up
-from tiltyard.reopen.pin_checks import Held, Stage, check_pin
-from tiltyard.reopen.pin_files import pins_at, pins_beside, read_pin, text_of, write_pin
+from tiltyard.reopen.pin_checks import Stage
+from tiltyard.reopen.pin_files import read_pin, write_pin
 from tiltyard.reopen.pinning import case_of, pin_of, recording_in
-from tiltyard.suite import load_suite, shipped
+from tiltyard.suite import shipped
 from tiltyard.suite.practice import stage
 from tiltyard.testing.memory_sandboxes import MemorySandboxes
-from tiltyard.testing.rehearse import rehearse
-from tiltyard.trace import Trace, pack, unpack
 from tiltyard.worlds.kit import WorldKind
 from tiltyard.worlds.registry import worlds
-
-FIRST = {task.family: task for task in reversed(shipped().match(["*/*/*"])) if not task.needs_sandbox}
-LOST = FIRST["replacement/reply-lost"]
-HERE = Stage(stage(worlds()), MemorySandboxes())
-
-
-def outcome(task: Task, policy: Any, name: str = "it") -> tuple[EpisodeResult, Trace]:
-    evidence = asyncio.run(rehearse(task, policy, HERE.engine, name=name))
-    trace = unpack(pack(Trace(task, HERE.engine.describe(task.world), evidence)))
-    return examine(trace.task, trace.evidence, trace.tools), trace
-
-
-def pinned(task: Task, script: str) -> Pin:
-    return pin_of(*outcome(task, open_script(script, task)), script)
-
-
-def held(pin: Pin, here: Stage = HERE) -> Held:
-    return asyncio.run(check_pin(pin, here))
 
 
 @pytest.fixture(scope="module")
@@ -239,91 +216,6 @@ def test_what_says_nothing_of_a_policy_or_would_run_unisolated_is_not_pinned(twi
             pin_of(result.model_copy(update=change), trace, "it")
     with pytest.raises(BadInput, match="is no name"):
         pin_of(result, trace, "../it")
-
-
-def edit(path: tuple[Any, ...], value: Any) -> Callable[[dict[str, Any]], None]:
-    def change(fields: dict[str, Any]) -> None:
-        *way, last = path
-        for part in way:
-            fields = fields[part]
-        fields[last] = value
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "field", "said"),
-    [
-        (edit(("seed",), 7), "seed", "it was edited"),
-        (edit(("sandbox",), "docker"), "sandbox", "it was edited"),
-        (edit(("expect", "score"), 0.9), "expect", "it was edited"),
-        (edit(("turns", 0, "decision", "calls", 0, "arguments"), {"ticket_id": "T-1"}), "turns", "it was edited"),
-        (edit(("task", "limits", "turns"), 3), "task", "it was edited"),
-        (edit(("ending", "reason"), "why"), "ending", "it was edited"),
-        (edit(("sealed",), {}), "task", "it was edited"),
-        (edit(("sandbox",), "unsafe-local"), "sandbox", "must be|Input should be"),
-        (edit(("expect", "score"), 2), "expect.score", "less than or equal"),
-        (edit(("expect", "end"), "won"), "expect.end", "Input should be"),
-        (edit(("turns", 0, "decision", "calls"), []), "turns.0.decision", "exactly one of"),
-        (edit(("task", "limits", "turns"), "many"), "task.limits.turns", "valid integer"),
-        (edit(("nmae",), "x"), "nmae", "not permitted"),
-        (edit(("pin",), 2), "pin", "Input should be 1"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_an_edit_by_hand_is_told_by_its_field(
-    twice: Pin, tmp_path: Path, change: Callable[[dict[str, Any]], None], field: str, said: str
-) -> None:
-    fields = yaml.safe_load(text_of(twice, ".yaml"))
-    change(fields)
-    file = tmp_path / "it.yaml"
-    file.write_text(yaml.safe_dump(fields))
-    with pytest.raises(BadTask, match=said) as caught:
-        read_pin(file, "pinned/it.yaml")
-    assert caught.value.field == f"pinned/it.yaml: {field}"
-    assert caught.value.fix
-
-
-def test_every_part_that_decides_something_is_sealed(twice: Pin) -> None:
-    assert set(twice.sealed) == set(SEALED) == set(Pin.model_fields) - {"pin", "name", "source", "sealed"}
-
-
-@pytest.mark.parametrize("data", [b"", b"[", b"\xff\xfe", b"pin: 1", b"x" * 600_000])
-def test_what_is_no_pin_is_refused_by_file(data: bytes, tmp_path: Path) -> None:
-    file = tmp_path / "it.yaml"
-    file.write_bytes(data)
-    with pytest.raises(BadTask) as caught:
-        read_pin(file)
-    assert caught.value.field.startswith(str(file))
-
-
-def test_a_pin_is_never_written_over_and_a_large_one_is_json(twice: Pin, tmp_path: Path) -> None:
-    file = tmp_path / "pinned" / "it.yaml"
-    write_pin(file, twice)
-    before = file.read_bytes()
-    with pytest.raises(BadInput, match="is there already"):
-        write_pin(file, twice)
-    assert file.read_bytes() == before
-    task = twice.task.model_copy(update={"instruction": "x" * 600_000})
-    large = twice.model_copy(update={"task": task})
-    with pytest.raises(BadInput, match="YAML is read up to 512 KiB"):
-        write_pin(tmp_path / "large.yaml", large)
-    write_pin(tmp_path / "large.json", large)
-    assert read_pin(tmp_path / "large.json", edited=True) == large
-
-
-def test_pins_lie_beside_the_worlds_of_a_suite_and_are_no_tasks(twice: Pin, tmp_path: Path) -> None:
-    mine = tmp_path / "replacement" / "mine.yaml"
-    mine.parent.mkdir()
-    mine.write_text("family: mine\nworld: replacement\nvariants: {1: {}}\n")
-    pin = tmp_path / "pinned" / "it.yaml"
-    write_pin(pin, twice)
-    for place in (tmp_path, mine.parent):
-        assert tuple(load_suite(place).families) == ("replacement/mine",)
-        assert pins_beside(load_suite(place)) == [pin.resolve()]
-    with pytest.raises(BadInput, match="is a pin, and no task file"):
-        load_suite(pin)
-    assert [pins_at(place) for place in (tmp_path, pin.parent, pin, mine)] == [[pin], [pin], [pin], []]
 
 
 def test_a_case_that_could_be_no_pin_has_the_form_of_one() -> None:

@@ -1,0 +1,105 @@
+"""Pins as files: what was edited by hand is named, nothing is written over, and they are no tasks."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from schemas.pin import SEALED, Pin
+from tests.unit.reopen.pins import LOST, pinned
+from tiltyard.errors import BadInput, BadTask
+from tiltyard.reopen.pin_files import pins_at, pins_beside, read_pin, text_of, write_pin
+from tiltyard.suite import load_suite
+
+
+@pytest.fixture(scope="module")
+def twice() -> Pin:
+    """The duplicate: its state, receipts, answer and process fail."""
+    return pinned(LOST, "new_id_retry")
+
+
+def edit(path: tuple[Any, ...], value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(fields: dict[str, Any]) -> None:
+        *way, last = path
+        for part in way:
+            fields = fields[part]
+        fields[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "said"),
+    [
+        (edit(("seed",), 7), "seed", "it was edited"),
+        (edit(("sandbox",), "docker"), "sandbox", "it was edited"),
+        (edit(("expect", "score"), 0.9), "expect", "it was edited"),
+        (edit(("turns", 0, "decision", "calls", 0, "arguments"), {"ticket_id": "T-1"}), "turns", "it was edited"),
+        (edit(("task", "limits", "turns"), 3), "task", "it was edited"),
+        (edit(("ending", "reason"), "why"), "ending", "it was edited"),
+        (edit(("sealed",), {}), "task", "it was edited"),
+        (edit(("sandbox",), "unsafe-local"), "sandbox", "must be|Input should be"),
+        (edit(("expect", "score"), 2), "expect.score", "less than or equal"),
+        (edit(("expect", "end"), "won"), "expect.end", "Input should be"),
+        (edit(("turns", 0, "decision", "calls"), []), "turns.0.decision", "exactly one of"),
+        (edit(("task", "limits", "turns"), "many"), "task.limits.turns", "valid integer"),
+        (edit(("nmae",), "x"), "nmae", "not permitted"),
+        (edit(("pin",), 2), "pin", "Input should be 1"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_edit_by_hand_is_told_by_its_field(
+    twice: Pin, tmp_path: Path, change: Callable[[dict[str, Any]], None], field: str, said: str
+) -> None:
+    fields = yaml.safe_load(text_of(twice, ".yaml"))
+    change(fields)
+    file = tmp_path / "it.yaml"
+    file.write_text(yaml.safe_dump(fields))
+    with pytest.raises(BadTask, match=said) as caught:
+        read_pin(file, "pinned/it.yaml")
+    assert caught.value.field == f"pinned/it.yaml: {field}"
+    assert caught.value.fix
+
+
+def test_every_part_that_decides_something_is_sealed(twice: Pin) -> None:
+    assert set(twice.sealed) == set(SEALED) == set(Pin.model_fields) - {"pin", "name", "source", "sealed"}
+
+
+@pytest.mark.parametrize("data", [b"", b"[", b"\xff\xfe", b"pin: 1", b"x" * 600_000])
+def test_what_is_no_pin_is_refused_by_file(data: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "it.yaml"
+    file.write_bytes(data)
+    with pytest.raises(BadTask) as caught:
+        read_pin(file)
+    assert caught.value.field.startswith(str(file))
+
+
+def test_a_pin_is_never_written_over_and_a_large_one_is_json(twice: Pin, tmp_path: Path) -> None:
+    file = tmp_path / "pinned" / "it.yaml"
+    write_pin(file, twice)
+    before = file.read_bytes()
+    with pytest.raises(BadInput, match="is there already"):
+        write_pin(file, twice)
+    assert file.read_bytes() == before
+    task = twice.task.model_copy(update={"instruction": "x" * 600_000})
+    large = twice.model_copy(update={"task": task})
+    with pytest.raises(BadInput, match="YAML is read up to 512 KiB"):
+        write_pin(tmp_path / "large.yaml", large)
+    write_pin(tmp_path / "large.json", large)
+    assert read_pin(tmp_path / "large.json", edited=True) == large
+
+
+def test_pins_lie_beside_the_worlds_of_a_suite_and_are_no_tasks(twice: Pin, tmp_path: Path) -> None:
+    mine = tmp_path / "replacement" / "mine.yaml"
+    mine.parent.mkdir()
+    mine.write_text("family: mine\nworld: replacement\nvariants: {1: {}}\n")
+    pin = tmp_path / "pinned" / "it.yaml"
+    write_pin(pin, twice)
+    for place in (tmp_path, mine.parent):
+        assert tuple(load_suite(place).families) == ("replacement/mine",)
+        assert pins_beside(load_suite(place)) == [pin.resolve()]
+    with pytest.raises(BadInput, match="is a pin, and no task file"):
+        load_suite(pin)
+    assert [pins_at(place) for place in (tmp_path, pin.parent, pin, mine)] == [[pin], [pin], [pin], []]
