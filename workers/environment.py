@@ -30,7 +30,7 @@ ENVIRONMENT = {
     "TILTYARD_SLICE_S": "how long a slice loops turns (2; 0.001 to 60)",
     "TILTYARD_JANITOR_S": "seconds between two passes of the janitor (15; 1 to 86400)",
     "TILTYARD_JANITOR_GRACE_S": "how long a planned trial may be without a workflow (60; 1 to 86400)",
-    "TILTYARD_STRANDED_S": "how long an episode waits for a worker of its version (86400; 1 to 2592000)",
+    "TILTYARD_STRANDED_S": "how long an episode waits for a worker of its version (86400; 1 to 86400)",
     "TILTYARD_OUTAGE_S": "how long a host may be silent before its episodes go on elsewhere (120; 1 to 86400)",
     "TILTYARD_KEEP_SANDBOX_S": "how long an episode that waits keeps its sandbox (60; 1 to 86400)",
     "TILTYARD_HOST": "the name of this host of sandboxes (default: one that the data folder keeps)",
@@ -104,7 +104,7 @@ _RANGES = {
     "TILTYARD_SLICE_S": (0.001, 60.0),
     "TILTYARD_JANITOR_S": (1.0, _DAY_S),
     "TILTYARD_JANITOR_GRACE_S": (1.0, _DAY_S),
-    "TILTYARD_STRANDED_S": (1.0, 30 * _DAY_S),
+    "TILTYARD_STRANDED_S": (1.0, _DAY_S),
     "TILTYARD_OUTAGE_S": (1.0, _DAY_S),
     "TILTYARD_KEEP_SANDBOX_S": (1.0, _DAY_S),
 }
