@@ -37,8 +37,8 @@ GONE = timedelta(seconds=90)
 LOOK_S = 10.0
 """Between two looks at which version is the current one."""
 
-REGISTERED = timedelta(seconds=30)
-"""How long the server may take to notice a worker of a new version."""
+REGISTERED = timedelta(minutes=1)
+"""How long the server may take to notice a worker of a new version, or to restart."""
 
 
 def version_of(task_queue: str, build: str) -> WorkerDeploymentVersion:
@@ -159,14 +159,22 @@ class _NotRegistered(Exception):
     """The server has not heard yet of a worker of ours."""
 
 
-def _is_not_registered(error: BaseException) -> bool:
-    unknown = (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION)
-    return isinstance(error, _NotRegistered) or (isinstance(error, RPCError) and error.status in unknown)
+REFUSALS = (
+    *(RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED),
+    RPCStatusCode.INVALID_ARGUMENT,
+)
+"""Answers that another attempt does not change."""
+
+
+def _may_pass(error: BaseException) -> bool:
+    """A server that restarts is outwaited too."""
+    refused = isinstance(error, RPCError) and error.status in REFUSALS
+    return isinstance(error, (_NotRegistered, RPCError)) and not refused
 
 
 def _until_registered() -> AsyncRetrying:
     return AsyncRetrying(
-        retry=retry_if_exception(_is_not_registered),
+        retry=retry_if_exception(_may_pass),
         wait=wait_random_exponential(multiplier=0.05, max=1),
         stop=stop_after_delay(REGISTERED),
         reraise=True,
