@@ -35,3 +35,17 @@ class BranchPoint(Model):
     world: Past
     said: tuple[SandboxFacts, ...] = ()
     lost: tuple[str, ...] = ()
+
+
+class Inherited(Model):
+    """What the steps after a fork's lease are to know of its beginning.
+
+    ``earlier`` names what its parent's sandboxes had said, in the fork's own ids; empty where that is nothing.
+    ``checkpoint`` is that of ``saved_turn``, the last turn that it took over and that has one. ``lost`` are the
+    parts that could not be restored.
+    """
+
+    earlier: str = ""
+    checkpoint: str = ""
+    saved_turn: int | None = None
+    lost: tuple[str, ...] = ()

@@ -13,12 +13,12 @@ MAX_REASON = 500
 
 
 class LeaseRef(Model):
-    """As much of a lease as history needs. ``point`` names the ``schemas.branch.BranchPoint`` that a fork began
-    with."""
+    """As much of a lease as history needs. ``inherited`` names what a fork has of its parent
+    (``schemas.branch.Inherited``)."""
 
     namespace: str
     generation: int
-    point: str = ""
+    inherited: str = ""
 
 
 class CallRef(Model):

@@ -61,10 +61,10 @@ async def finish(
     release = ReleaseRequest(lease=lease, sandbox=sandbox, quarantine=unfit, host=host)
     request = GradeRequest(spec=spec, ending=ending, trace=trace, timings=timings)
     grading = workflow.execute_activity_method(ClosingActivities.grade, request, **step_options(tuning))
-    summary, _ = await asyncio.gather(
-        _kept(errors, grading),
-        _kept(errors, _near(place, tuning, LeaseActivities.release, release)) if lease or sandbox else _nothing(),
-    )
+    steps: list[Awaitable[Any]] = [_kept(errors, grading)]
+    if lease or sandbox:
+        steps.append(_kept(errors, _near(place, tuning, LeaseActivities.release, release)))
+    summary: Summary | None = (await asyncio.gather(*steps))[0]
     if summary is None:
         raise ApplicationError(f"no outcome was recorded: {_cause(errors[0])}") from errors[0]
     for error in errors:
@@ -116,10 +116,6 @@ async def _kept(errors: list[Exception], step: Awaitable[ResultT]) -> ResultT | 
     except Exception as error:
         errors.append(error)
         return None
-
-
-async def _nothing() -> None:
-    return None
 
 
 def _cause(error: BaseException) -> str:

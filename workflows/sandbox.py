@@ -124,7 +124,7 @@ class EpisodeSandbox:
             first_run_id=workflow.info().first_execution_run_id,
             incarnation=incarnation,
             generation=lease.generation if lease is not None else 0,
-            point=lease.point if lease is not None and first else "",
+            inherited=lease.inherited if lease is not None and first else "",
             host=permit.host,
         )
         made = await step_on_host(permit, self._tuning, LeaseActivities.provision, order)

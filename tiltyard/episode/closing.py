@@ -14,8 +14,8 @@ from schemas.world import TOO_MANY_JOBS, DeliveryRequest, DrainReport, Facts
 from tiltyard.episode.collecting import SandboxCloser
 from tiltyard.episode.delivery import Reconciler, delivery_id
 from tiltyard.episode.gateway import Clocks, Gateway
+from tiltyard.episode.inheritance import load_inherited
 from tiltyard.episode.phases import PhaseClock
-from tiltyard.episode.points import load_point
 from tiltyard.episode.progress import Progress
 from tiltyard.episode.said import said_earlier
 from tiltyard.errors import Fenced, NotSettled, SandboxLost, SandboxOutOfMemory
@@ -69,7 +69,7 @@ class Closer:
             drain=_whole_drain(drain, ended, ended_inside),
             in_flight={sent: reading for sent, (reading, _) in readings.items()},
             sandbox=sandbox,
-            not_restored=await self._not_restored(request.lease.point),
+            not_restored=await self._not_restored(request.lease.inherited),
         )
         with took.phase("collect"):
             tools = await self._gateway.tools(task)
@@ -78,8 +78,8 @@ class Closer:
         unknown = sum(reading == "unknown" and in_world for reading, in_world in readings.values())
         return CloseReport(trace=name, unknown=unknown, timings=took.timings)
 
-    async def _not_restored(self, point: str) -> tuple[str, ...]:
-        return (await load_point(self._objects, point)).lost if point else ()
+    async def _not_restored(self, inherited: str) -> tuple[str, ...]:
+        return (await load_inherited(self._objects, inherited)).lost
 
     async def _close_sandbox(
         self, request: CloseRequest, task: Task, turns: Sequence[TurnRecord], took: PhaseClock

@@ -2,14 +2,16 @@
 
 from collections.abc import Awaitable, Callable
 
-from schemas.branch import BranchPoint
+from schemas.branch import BranchPoint, Inherited
 from schemas.episode import Origin
 from schemas.slice import LeaseRef, ReleaseRequest
 from schemas.start import LeaseOrder
 from schemas.task import Task
 from schemas.world import LeaseRequest, Owner
 from tiltyard.episode.delivery import Reconciler
-from tiltyard.episode.points import keep_point
+from tiltyard.episode.inheritance import keep_inherited
+from tiltyard.episode.said import keep_said, said_as
+from tiltyard.episode.sandboxing import last_checkpoint
 from tiltyard.ports import Journal, Objects, World
 from tiltyard.sandbox.tools import inside_tools, world_tools
 
@@ -73,9 +75,17 @@ class Leasing:
         return taken if point is None else await self._begun(order.spec.episode_id, taken, point)
 
     async def _begun(self, episode_id: str, taken: LeaseRef, point: BranchPoint) -> LeaseRef:
-        name = await keep_point(self._objects, point)
         await self._journal.begin(episode_id, taken.generation, point.turns)
-        return taken.model_copy(update={"point": name})
+        before = f"{point.world.episode_id}/{point.world.generation}/"
+        said = said_as(point.said, before, f"{episode_id}/{taken.generation}/")
+        saved = last_checkpoint(point.turns)
+        inherited = Inherited(
+            earlier=await keep_said(self._objects, said) if said else "",
+            checkpoint=saved.checkpoint if saved is not None else "",
+            saved_turn=saved.turn if saved is not None else None,
+            lost=point.lost,
+        )
+        return taken.model_copy(update={"inherited": await keep_inherited(self._objects, inherited)})
 
     async def release(self, request: ReleaseRequest) -> bool:
         """Recycle, or seal and quarantine where a reason is given; both name the generation that they mean."""

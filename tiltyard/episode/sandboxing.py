@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
 
+from schemas.branch import Inherited
 from schemas.checkpoint import Manifest
 from schemas.journal import TurnRecord
 from schemas.sandbox import DriverName, SandboxOrder, SandboxPlan, SandboxRef, Snapshot
@@ -11,8 +12,7 @@ from schemas.start import Provisioned, ProvisionOrder
 from schemas.task import Task
 from schemas.world import Owner
 from tiltyard.episode.delivery import Reconciler
-from tiltyard.episode.points import load_point
-from tiltyard.episode.said import keep_said, said_as
+from tiltyard.episode.inheritance import load_inherited
 from tiltyard.errors import (
     BadInput,
     EnvironmentFailed,
@@ -58,30 +58,23 @@ class Sandboxing:
         assert plan is not None
         assert driver is not None
         _refuse(driver, task, plan)
-        start, from_turn = await self._start(order, plan)
+        inherited = await load_inherited(self._objects, order.inherited)
+        saved_turn, checkpoint = await self._saved(order, inherited)
+        from_turn = max(order.spec.kept_turns - 1, saved_turn)  # a fork makes up for the rest before its first turn
+        start = await self._restored(saved_turn, checkpoint, plan) if checkpoint else start_of(plan)
         wanted = self._wanted(order, workflow_id, driver, plan, start)
         try:
             ref = await self._reconciler.until_reply(lambda: self._sandboxes.provision(wanted))
         except SandboxLost:  # the next one may be made on another host, and this one must not hold its slot here
             await self.release(SandboxRef(driver=wanted.driver, name=wanted.name, incarnation=wanted.incarnation))
             raise
-        earlier, missing = await self._of_parent(order)
         return Provisioned(
             sandbox=ref,
-            from_turn=from_turn,
+            from_turn=None if from_turn < 0 else from_turn,
             may_give_up=plan.while_waiting == "give_up",
-            earlier=earlier,
-            missing=missing,
+            earlier=inherited.earlier,
+            missing=inherited.lost,
         )
-
-    async def _of_parent(self, order: ProvisionOrder) -> tuple[str, tuple[str, ...]]:
-        """(the name of what the sandboxes of a fork's parent had said, what is missing of them now)."""
-        if not order.point:
-            return "", ()
-        point = await load_point(self._objects, order.point)
-        before = f"{point.world.episode_id}/{point.world.generation}/"
-        said = said_as(point.said, before, f"{order.spec.episode_id}/{order.generation}/")
-        return (await keep_said(self._objects, said) if said else ""), point.lost
 
     def _wanted(
         self, order: ProvisionOrder, workflow_id: str, driver: DriverName, plan: SandboxPlan, start: Snapshot
@@ -111,23 +104,21 @@ class Sandboxing:
         """Discard it; one that is gone is no error."""
         await self._reconciler.until_reply(lambda: self._sandboxes.release(sandbox))
 
-    async def _start(self, order: ProvisionOrder, plan: SandboxPlan) -> tuple[Snapshot, int | None]:
-        """(the files to begin with, the turn whose files there will be). What a fork's lack of its parent's is made
-        up for before its first turn."""
-        turns = await self._journal.read(order.spec.episode_id, order.generation) if order.generation else ()
-        saved = last_checkpoint(turns)
-        from_turn = max(order.spec.kept_turns - 1, -1 if saved is None else saved.turn)
-        start = start_of(plan) if saved is None else await self._restored(saved, plan)
-        return start, None if from_turn < 0 else from_turn
+    async def _saved(self, order: ProvisionOrder, inherited: Inherited) -> tuple[int, str]:
+        """(the turn, the name of its checkpoint) with the files to begin with; -1 for the task's own."""
+        if order.inherited or not order.generation:
+            return -1 if inherited.saved_turn is None else inherited.saved_turn, inherited.checkpoint
+        saved = last_checkpoint(await self._journal.read(order.spec.episode_id, order.generation))
+        return (-1, "") if saved is None else (saved.turn, saved.checkpoint)
 
-    async def _restored(self, saved: TurnRecord, plan: SandboxPlan) -> Snapshot:
+    async def _restored(self, turn: int, checkpoint: str, plan: SandboxPlan) -> Snapshot:
         """The files that were kept. What is missing or damaged will not be found by trying again."""
         try:
-            return await fetch(self._objects, saved.checkpoint, start_of(plan))
+            return await fetch(self._objects, checkpoint, start_of(plan))
         except ObjectsUnreachable:
             raise
         except (EnvironmentFailed, BadInput) as error:
-            why = f"the files kept after turn {saved.turn} cannot be brought back: {error}"
+            why = f"the files kept after turn {turn} cannot be brought back: {error}"
             raise SandboxUnavailable(why) from error
 
 

@@ -136,7 +136,7 @@ class _Rehearsal:
         if spec.sandbox is None:
             return None
         order = ProvisionOrder(
-            spec=spec, first_run_id=spec.episode_id, generation=lease.generation, point=lease.point
+            spec=spec, first_run_id=spec.episode_id, generation=lease.generation, inherited=lease.inherited
         )
         return await self.sandboxing.provision(order, spec.episode_id)
 
