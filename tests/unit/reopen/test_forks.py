@@ -8,7 +8,6 @@ import pytest
 from schemas.branch import BranchPoint
 from schemas.evidence import Evidence
 from schemas.task import Task
-from schemas.world import Facts
 from tiltyard.episode.grading import examine
 from tiltyard.policies.catalogue import SCRIPTS, open_script
 from tiltyard.reopen.branching import Parent, branch_point
