@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from schemas.decision import Decision
 from schemas.episode import EpisodeSpec, PolicySpec
 from schemas.journal import TurnRecord, Writer
-from schemas.slice import LeaseRef, SliceReport, SliceRequest
+from schemas.slice import CallRef, LeaseRef, SliceReport, SliceRequest
 from schemas.task import Limits, Task
 from schemas.view import View
 from tests.unit.episode.crashing import Crashed, Crashing, Fuse
@@ -36,6 +36,8 @@ from tiltyard.testing.tally_world import TALLY
 from tiltyard.worlds.engine import Engine
 
 TURNS = 12
+ASKS = 5
+"""The turn in which the episode waits for an answer, in a slice of its own."""
 
 
 class CountedJournal(MemoryJournal):
@@ -60,6 +62,8 @@ def counting(view: View) -> Decision:
     """Adds a number that says how much it was shown; so a turn that is forgotten shows in the world."""
     if view.turn >= TURNS:
         return Decision(submit={"seen": len(view.transcript)})
+    if view.turn == ASKS:
+        return Decision(ask="May I?")
     shown = sum(len(turn.observations) for turn in view.transcript)
     return calls("add", name="apples", amount=1 + shown, operation_id=f"op-{view.turn}")
 
@@ -75,6 +79,7 @@ class Yard:
         self.shelf = TaskShelf(self.objects)
         self.gates: list[asyncio.Event] = []
         self.asked: list[int] = []
+        self.waited: CallRef | None = None
         self.runners = [self._runner(known()) for _ in range(workers)]
 
     def _runner(self, known: KnownJournals) -> SliceRunner:
@@ -116,6 +121,9 @@ class Yard:
             seconds=60,
             max_turns=turns,
             wall_left_s=600,
+            answered=self.waited is not None,
+            answer="yes",
+            waited=self.waited,
         )
 
     async def attempt(self, worker: int, turns: int) -> SliceReport:
@@ -129,6 +137,7 @@ class Yard:
         except Crashed:
             return None
         self.number += 1
+        self.waited = report.waiting_for
         return report
 
     async def overtaken(self, worker: int, other: int, turns: int) -> SliceReport | None:
@@ -267,6 +276,6 @@ def test_what_is_kept_is_bounded_and_the_oldest_goes_first() -> None:
 async def test_nothing_is_kept_of_an_episode_that_has_ended() -> None:
     yard = Yard(short(False), workers=1)
     await yard.begin()
-    await yard.slice(0, TURNS + 1)
-    await yard.slice(0, TURNS + 1)
-    assert len(yard.runners[0]._known) == 0
+    for kept in (1, 0):
+        await yard.slice(0, TURNS + 1)
+        assert len(yard.runners[0]._known) == kept
