@@ -7,8 +7,10 @@ out, or cannot be replayed) the janitor does.
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.common import VersioningBehavior
@@ -26,6 +28,14 @@ from workflows.options import step_options
 from workflows.sandbox import MAX_LOSSES, EpisodeSandbox
 from workflows.slices import EpisodeSlices
 from workflows.waits import hold, since, timed
+
+ResultT = TypeVar("ResultT")
+
+GIVE_UP = timedelta(seconds=10)
+"""What a step that takes a place may still take when nobody wants it any more."""
+
+GIVES_UP = "a step that is not wanted any more is given up"
+"""The change by which it is: histories of before wait for the step's end."""
 
 
 @workflow.defn(name="Episode", versioning_behavior=VersioningBehavior.PINNED)
@@ -76,11 +86,11 @@ class EpisodeWorkflow:
     async def _prepare(self) -> None:
         """Lease a namespace and provision a sandbox, at the same time.
 
-        A cancellation waits for what is being made: a lease or a sandbox that nobody knows would leak.
+        A cancellation waits for what is being made: a lease or a sandbox that nobody knows is left to the janitor.
         """
         if self._lease is not None:
             return
-        prepared, hit = await uninterruptible(self._take_places())
+        prepared, hit = await uninterruptible(self._while_wanted(self._take_places()))
         if hit is not None:
             raise hit
         for error in prepared.result():
@@ -114,10 +124,23 @@ class EpisodeWorkflow:
     async def _change_sandbox(self, change: Callable[[LeaseRef], Coroutine[Any, Any, None]]) -> None:
         """A cancellation waits for the new sandbox, as it does for the first."""
         assert self._lease is not None
-        changed, hit = await uninterruptible(change(self._lease))
+        changed, hit = await uninterruptible(self._while_wanted(change(self._lease)))
         if hit is not None:
             raise hit
         changed.result()
+
+    async def _while_wanted(self, step: Coroutine[Any, Any, ResultT]) -> ResultT:
+        """The step. After a stop or a cancellation it has ``GIVE_UP`` left: one that fails is tried for a day."""
+        taking = asyncio.create_task(step)
+        await workflow.wait_condition(lambda: taking.done() or self._is_unwanted())
+        if not taking.done() and workflow.patched(GIVES_UP):
+            with suppress(TimeoutError):
+                await workflow.wait_condition(taking.done, timeout=GIVE_UP)
+            taking.cancel()
+        return await taking
+
+    def _is_unwanted(self) -> bool:
+        return self._stop is not None or workflow.cancellation_reason() is not None
 
     async def _run_turns(self) -> Ending:
         while True:

@@ -22,7 +22,7 @@ from tests.workflow.boxes import (
     sleeper,
     writer,
 )
-from tiltyard.errors import SandboxUnreachable
+from tiltyard.errors import EnvironmentFailed, SandboxUnreachable
 
 
 async def test_commands_take_effect_and_their_files_are_evidence(client: Client, tmp_path: Path) -> None:
@@ -123,6 +123,46 @@ async def test_cancelled_while_the_sandbox_is_being_made(client: Client, tmp_pat
         assert (await place.outcome(spec)).end is End.CANCELLED
         await place.assert_nothing_left(spec)
         await assert_no_sandbox(place)
+
+
+@pytest.mark.parametrize("way", ["stop", "cancel"])
+async def test_a_sandbox_that_cannot_be_made_holds_up_no_end(skipping: Client, tmp_path: Path, way: str) -> None:
+    """Its step is tried for a day; whoever stops the episode waits for ten seconds of it."""
+    async with boxes(skipping, tmp_path) as (place, gated):
+        gated.gates["provision"].failing = lambda: EnvironmentFailed("the registry is away")
+        spec = await place.plan(box_task(), "writer")
+        handle = await place.start(spec)
+        await gated.gates["provision"].reached.wait()
+        if way == "stop":
+            await place.ground.stop(spec.episode_id, "enough")
+            await handle.result()
+        else:
+            await handle.cancel()
+            assert isinstance(await cause_of(handle), CancelledError)
+        result = await place.outcome(spec)
+        assert (result.end, result.reason) == (End.CANCELLED, "enough" if way == "stop" else result.reason)
+        await place.assert_nothing_left(spec)
+        await assert_no_sandbox(place)
+
+
+async def test_a_sandbox_that_is_made_when_nobody_waits_any_more_is_collected(
+    skipping: Client, tmp_path: Path
+) -> None:
+    async with boxes(skipping, tmp_path) as (place, gated):
+        gated.gates["provision"].shut()
+        spec = await place.plan(box_task(), "writer")
+        handle = await place.start(spec)
+        await gated.gates["provision"].reached.wait()
+        await place.ground.stop(spec.episode_id)
+        await handle.result()
+        gated.gates["provision"].open()
+        await until(lambda: _has_sandbox(place))
+        await place.clean_up()
+        await assert_no_sandbox(place)
+
+
+async def _has_sandbox(place: Arena) -> bool:
+    return bool(await place.sandboxes.sandboxes())
 
 
 @pytest.mark.parametrize("step", ["call", "settle", "seal", "drain", "facts", "snapshot", "release"])
