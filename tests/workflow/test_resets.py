@@ -209,3 +209,26 @@ async def test_a_run_of_a_chain_that_has_continued_as_new(client: Client, tmp_pa
         await client.get_workflow_handle(handle.id).result()
         await assert_one_outcome(place, spec, lease)
         assert [adding.asked.count(turn) for turn in range(adding.at)] == [1] * adding.at
+
+
+@pytest.mark.parametrize("task", [tally_task(), box_task()], ids=["without a sandbox", "with one"])
+@pytest.mark.parametrize("back_to", [0, 1, -1], ids=["before the lease", "after it", "this turn"])
+async def test_a_fork_begins_once(client: Client, tmp_path: Path, task: Task, back_to: int) -> None:
+    """Its past is in its namespace and its journal already, and is not taken over again."""
+    adding = Adding(at=TURNS + 1)
+    async with arena(client, {"adding": adding}, tmp_path) as place, place.worker():
+        parent = await place.run(task, "adding", ONE_TURN)
+        spec = await place.ground.plan_fork(parent.episode_id, 2)
+        await place.records.plan([spec])
+        adding.at = 3
+        adding.asked.clear()
+        handle = await place.start(spec, ONE_TURN)
+        await until(lambda: adding.at in adding.asked)
+        (lease,) = place.engine.leases()
+        await reset(client, handle.id, (await tasks_of(client, handle.id))[back_to])
+        await until(lambda: adding.asked.count(adding.at) > 1)
+        adding.may_go_on.set()
+        await client.get_workflow_handle(handle.id).result()
+        await assert_one_outcome(place, spec, lease)
+        assert (await place.outcome(spec)).digests.trace == parent.digests.trace
+        assert adding.asked.count(2) == 1
