@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ops.cli.batch import Batch
 from ops.cli.called import command_line
+from ops.cli.drivers import require_driver
 from ops.cli.failures import BELOW, DONE, FAILED
 from ops.cli.leaving import play_until_left
 from ops.cli.output import Output
@@ -57,6 +58,7 @@ async def play_replays(home: Path | None, wanted: Wanted, out: Output) -> int:
         except InputMissing as error:
             return _told([missing(wanted.episode, error.what, error.why)], [], wanted, out)
         specs = await _planned(home, wanted, replaying, original)
+        await require_driver(opened.settings, specs[0].sandbox, (original.task,))
         results = await _played(opened, specs, original, wanted, out)
         verdicts: list[Verdict] = []
         failures: list[str] = []
