@@ -1,4 +1,4 @@
-"""A fork with the same policy and seed does what its parent did, from whichever turn and through whatever it was."""
+"""A fork with the same policy and seed does what its parent did, from whichever turn, whatever that was."""
 
 import random
 from collections.abc import Iterator
