@@ -22,6 +22,7 @@ SUBJECTS = {
     "namespace": "ops.bench.namespaces",
     "past": "ops.bench.pasts",
     "throughput": "ops.bench.throughput",
+    "forks": "ops.bench.forks",
     "replays": "ops.bench.replays",
     "memory": "ops.bench.memory",
 }

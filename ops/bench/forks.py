@@ -9,10 +9,11 @@ from pathlib import Path
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from infra.local.stack import Say
-from ops.bench.figures import Figure, Measure, Target, interleaved
+from ops.bench.figures import Figure, Measure, Series, Target, interleaved
 from ops.bench.stack import Stack, stack
-from ops.bench.tasks import many_commands
+from ops.bench.tasks import many_commands, many_writes
 from schemas.episode import EpisodeResult, PolicySpec, workflow_id
+from schemas.task import Task
 from tiltyard.errors import EnvironmentFailed
 
 ROUNDS = 15
@@ -20,33 +21,45 @@ EARLY, LATE = 5, 500
 FILES = 200
 
 AT_MOST = Target(most=2, judged_from=10)
-ALIKE = Target(most=1.3, judged_from=2)
+ALIKE = Target(most=1.3)
 
 A_TURN_A_SLICE = {"TILTYARD_SLICE_S": "0.001"}
 """As with a model that thinks: each turn is followed by a checkpoint."""
 
 
 async def measure(most: int, say: Say, late: int = LATE) -> list[Figure]:
-    """Forks of an episode with a command a turn, each of which changes one of ``FILES`` files."""
+    """Forks of an episode with a command a turn, each of which changes one of ``FILES`` files, and of one that
+    writes to its world at each turn."""
     late = min(late, max(EARLY + 1, most // 4))
     async with stack(say, A_TURN_A_SLICE) as ours:
         if why_not := await ours.unavailable("bubblewrap"):
             return [Figure(what="a fork of an episode with commands", skipped=why_not)]
-        say(f"an episode of {late + 1} turns")
-        parent = await _played(ours, late + 1, changes=True)
+        parents = {
+            "with commands": many_commands(late + 1, FILES, changes=True),
+            "that writes to its world": many_writes(late + 1),
+        }
+        say(f"episodes of {late + 1} turns")
+        played = {what: await _played(ours, task, late + 1) for what, task in parents.items()}
+        at = {(what, turn): _fork(ours, parent, turn) for what, parent in played.items() for turn in (EARLY, late)}
         say("forks")
-        at = {_at(turn): _fork(ours, parent, turn) for turn in (EARLY, late)}
-        series = await interleaved(at, max(1, min(ROUNDS, most // 10)))
-        early, late_one = (Figure.of(what, series[what]) for what in at)
-        return [early, late_one.over(early, AT_MOST), *await _storage(ours, late, say)]
+        series = await interleaved(
+            {_told(*which): fork for which, fork in at.items()}, max(1, min(ROUNDS, most // 10))
+        )
+        figures = [figure for what in parents for figure in _figures(what, late, series)]
+        return [*figures, *await _storage(ours, late, say)]
 
 
-def _at(turn: int) -> str:
-    return f"a fork at turn {turn}, until its first turn has ended"
+def _figures(what: str, late: int, series: Series) -> list[Figure]:
+    early, late_one = (Figure.of(name, series[name]) for name in (_told(what, EARLY), _told(what, late)))
+    return [early, late_one.over(early, AT_MOST)]
 
 
-async def _played(ours: Stack, turns: int, *, changes: bool) -> EpisodeResult:
-    result = await ours.episode(many_commands(turns, FILES, changes=changes))
+def _told(what: str, turn: int) -> str:
+    return f"a fork at turn {turn} of an episode {what}, until its first turn has ended"
+
+
+async def _played(ours: Stack, task: Task, turns: int) -> EpisodeResult:
+    result = await ours.episode(task)
     if result.counts.turns <= turns:
         raise EnvironmentFailed(f"{result.episode_id} ended {result.end} after {result.counts.turns} turns")
     return result
@@ -98,7 +111,7 @@ async def _storage(ours: Stack, late: int, say: Say) -> list[Figure]:
         first, then = ((b - a) / (m - n) for a, b, n, m in _steps(stored, (short, middle, long)))
         early = Figure.of(f"stored of a turn that {what}, of the first {middle}", [first], scale=1, unit="B")
         more = Figure.of(f"the same, of the last {long - middle} of {long}", [then], scale=1, unit="B")
-        figures += [early, more.over(early)]
+        figures += [early, more.over(early, ALIKE if late == LATE else None)]
     return figures
 
 
@@ -108,7 +121,7 @@ def _steps(stored: Sequence[float], turns: Sequence[int]) -> list[tuple[float, f
 
 async def _left_bytes(ours: Stack, turns: int, *, changes: bool) -> float:
     before = _stored_bytes(ours.settings.home)
-    await _played(ours, turns, changes=changes)
+    await _played(ours, many_commands(turns, FILES, changes=changes), turns)
     return _stored_bytes(ours.settings.home) - before
 
 

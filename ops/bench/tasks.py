@@ -31,6 +31,20 @@ def many_commands(turns: int, files: int, *, changes: bool) -> Task:
     return _task(f"many-{turns}", tuple(steps), plan).model_copy(update={"limits": limits})
 
 
+def many_writes(turns: int) -> Task:
+    """So many turns, each of which closes another ticket."""
+    tickets = [{**TICKET, "ticket_id": f"B-{number}"} for number in range(turns)]
+    steps = (
+        Step(tool="close_ticket", arguments={"ticket_id": f"B-{number}", "summary": "counted"})
+        for number in range(turns)
+    )
+    changes = {
+        "limits": Limits(turns=turns + 10, tool_calls=turns + 10),
+        "template": TemplateRef(params={"tickets": tickets}),
+    }
+    return _task(f"writes-{turns}", tuple(steps), None).model_copy(update=changes)
+
+
 def without_sandbox() -> Task:
     """Each turn asks the world for the same ticket."""
     step = Step(tool="get_ticket", arguments={"ticket_id": TICKET["ticket_id"]})

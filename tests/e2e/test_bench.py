@@ -69,3 +69,18 @@ def test_a_small_run_tells_of_replays(tmp_path: Path) -> None:
     assert episode["against"] == replay["what"]
     assert min(episode["ratio"], replay["median"], rate["median"]) > 0
     assert left_of(tmp_path) == []
+
+
+def test_a_small_run_tells_of_forks(tmp_path: Path) -> None:
+    process = started(tmp_path, "--only", "forks", "--episodes", "2", "--json")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    _, report = map(json.loads, out.splitlines())
+    if len(report["figures"]) > 1:  # one says why there are none
+        early, late, *stored = report["figures"]
+        assert late["against"] == early["what"]
+        assert min(early["median"], late["median"]) > 0
+        assert [figure["unit"] for figure in stored] == ["B"] * 4, (
+            "of so few turns whole pages of a database are all"
+        )
+    assert left_of(tmp_path) == []
