@@ -186,7 +186,10 @@ def _answered() -> Iterator[None]:
     try:
         yield
     except _NotRegistered:
-        raise EnvironmentFailed("the Temporal server does not notice that this worker asks for tasks") from None
+        raise EnvironmentFailed(
+            "the Temporal server does not notice that this worker asks for tasks",
+            fix="if it has as many versions as it keeps, raise matching.maxVersionsInDeployment",
+        ) from None
     except RPCError as error:
         if error.status is RPCStatusCode.UNIMPLEMENTED:
             raise EnvironmentFailed(

@@ -30,6 +30,8 @@ SERVER = (
     *("--dynamic-config-value", "system.enableCancelActivityWorkerCommand=true"),
     *("--dynamic-config-value", "frontend.WorkerCommandsEnabled=true"),
     *("--dynamic-config-value", "matching.enableFairness=true"),
+    # Whoever works on Tiltyard makes a version with each change of a schema, sooner than old ones are dropped.
+    *("--dynamic-config-value", "matching.maxVersionsInDeployment=1000"),
     # The server reads the tasks of its one shard 20 times a second where it is not told otherwise: each step of a
     # workflow would wait for up to 50 ms.
     *("--dynamic-config-value", "history.transferProcessorMaxPollRPS=200"),
