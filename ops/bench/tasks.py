@@ -1,6 +1,6 @@
 """The tasks that whole stacks are measured with: ten short calls in ten turns, with a sandbox or without."""
 
-from schemas.base import JsonObject
+from schemas.base import JsonObject, JsonValue
 from schemas.contract import AnswerContract
 from schemas.sandbox import Isolation, SandboxPlan
 from schemas.task import Limits, Reference, Step, Task
@@ -33,7 +33,7 @@ def many_commands(turns: int, files: int, *, changes: bool) -> Task:
 
 def many_writes(turns: int) -> Task:
     """So many turns, each of which closes another ticket."""
-    tickets = [{**TICKET, "ticket_id": f"B-{number}"} for number in range(turns)]
+    tickets: list[JsonValue] = [{**TICKET, "ticket_id": f"B-{number}"} for number in range(turns)]
     steps = (
         Step(tool="close_ticket", arguments={"ticket_id": f"B-{number}", "summary": "counted"})
         for number in range(turns)
