@@ -104,11 +104,6 @@ class Settings(Model):
         return self._hosts_own / "sandbox-stage"
 
     @property
-    def bytecode(self) -> Path:
-        """What a worker keeps of modules that it loads again and again."""
-        return self.home / "stack" / "bytecode"
-
-    @property
     def kill_after_commit(self) -> Path:
         """A drill: names an episode; the worker kills itself after that episode's first committed effect."""
         return self.runtime / "kill-after-commit"

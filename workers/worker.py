@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import sys
 from collections.abc import Coroutine
 from datetime import timedelta
 from pathlib import Path
@@ -31,6 +30,7 @@ from workers.bootstrap.worker import open_parts
 from workers.builds import build_id
 from workers.connect import connect
 from workers.drills import kill_after_commit
+from workers.frozen import freeze
 from workers.passes import janitor_of
 from workers.process import run
 from workers.settings import Settings
@@ -104,17 +104,13 @@ def work() -> None:
     """Run a worker with the environment's settings, which policies of the same user must not read."""
     keep_to_itself()
     settings = Settings.from_environment()
-    keep_bytecode(settings.bytecode)
+    freeze_workflows()
     asyncio.run(serve(settings))
 
 
-def keep_bytecode(folder: Path) -> None:
-    """Keep compiled modules there from now on, also where the environment has Python write none.
-
-    The modules of workflows are loaded anew for each run: to compile them each time would be a tenth of what a
-    worker does.
-    """
-    sys.pycache_prefix, sys.dont_write_bytecode = str(folder), False
+def freeze_workflows() -> None:
+    """Have every run of a workflow load the code that is there now."""
+    freeze("workflows", Path(__file__).resolve().parents[1])
 
 
 if __name__ == "__main__":
