@@ -9,16 +9,13 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.failures import MAX_MESSAGE, translated
+from schemas.host import ELSEWHERE
 from tiltyard.errors import EnvironmentFailed
 
 ResultT = TypeVar("ResultT")
 
 BEATS_PER_TIMEOUT = 4
 """Heartbeats within one heartbeat timeout, so that one late beat is not a lost worker."""
-
-
-ELSEWHERE = "Elsewhere"
-"""The type of the failure of a step that was taken up by another host than the one that has the sandbox."""
 
 
 def require_host(wanted: str, here: str) -> None:

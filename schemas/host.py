@@ -7,6 +7,9 @@ from schemas.base import Model
 SANDBOXES = "sandboxes"
 """The end of the queue's name on which room for sandboxes is found; so no host may be called that."""
 
+ELSEWHERE = "Elsewhere"
+"""The type of the failure of a step that was taken up by another host than the one that has the sandbox."""
+
 HOST_NAME = r"^[a-z0-9][a-z0-9-]{0,39}$"
 
 

@@ -7,9 +7,8 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType
 from temporalio.workflow import ActivityConfig, ActivityHandle
 
-from activities.attempt import ELSEWHERE
 from activities.hosting import HostActivities
-from schemas.host import HostCheck, Permit, host_queue
+from schemas.host import ELSEWHERE, HostCheck, Permit, host_queue
 from schemas.start import Tuning
 from workflows.options import on_queue, step_options
 

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
-from activities.attempt import ELSEWHERE
 from schemas.decision import Decision
 from schemas.episode import End, EpisodeSpec, Validity
-from schemas.host import Capacity, HostBeat, HostRecord, Permit
+from schemas.host import ELSEWHERE, Capacity, HostBeat, HostRecord, Permit
 from schemas.sandbox import SandboxOrder
 from schemas.status import SandboxHolding
 from schemas.view import View

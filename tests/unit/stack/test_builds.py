@@ -1,5 +1,6 @@
 """A version of the workflows' code changes with what a replay depends on, and with nothing else."""
 
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,21 @@ WORKFLOW = "from activities.steps import Steps\nfrom schemas.start import Start\
 STEPS = """
 from schemas.told import Told
 
+PASSED_ON = "passed on"
+"A remark."
+LIMIT: int = 3
+
 class Steps:
     @activity.defn
     async def step(self, told: Told) -> int:
         return 1
+
+    @activity.defn(name="leap")
+    async def jump(self, told: Told) -> float:
+        return 2
+
+    @activity.defn
+    def walk(self, far: str) -> bytes: ...
 """
 FILES = {
     "workflows/one.py": WORKFLOW,
@@ -46,7 +58,12 @@ def root(tmp_path: Path) -> Path:
         ("schemas/told.py", "...", "x: int"),
         ("activities/steps.py", "-> int", "-> str"),
         ("activities/steps.py", "def step", "def stride"),
-        ("activities/steps.py", "told: Told", "told: Told, more: int"),
+        ("activities/steps.py", "step(self, told: Told", "step(self, told: Told, more: int"),
+        ("activities/steps.py", "-> float", "-> str"),
+        ("activities/steps.py", '"leap"', '"bound"'),
+        ("activities/steps.py", "-> bytes", "-> str"),
+        ("activities/steps.py", '"passed on"', '"refused"'),
+        ("activities/steps.py", "= 3", "= 4"),
     ],
 )
 def test_what_a_replay_depends_on_changes_it(root: Path, file: str, old: str, new: str) -> None:
@@ -60,6 +77,7 @@ def test_what_a_replay_depends_on_changes_it(root: Path, file: str, old: str, ne
     ("file", "old", "new"),
     [
         ("activities/steps.py", "return 1", "return 2"),
+        ("activities/steps.py", "A remark", "Another remark"),
         ("schemas/other.py", "...", "x: int"),
         ("tiltyard/domain.py", "1", "2"),
     ],
@@ -75,6 +93,11 @@ def test_a_workflow_that_is_added_changes_it(root: Path) -> None:
     before = build_id(root)
     (root / "workflows/two.py").write_text("")
     assert build_id(root) != before
+
+
+def test_another_release_of_the_sdk_is_another_version(root: Path) -> None:
+    assert len({build_id(root, sdk=release) for release in ("1.0", "1.1")}) == 2
+    assert build_id(root) == build_id(root, sdk=version("temporalio"))
 
 
 def test_the_projects_own_can_be_told() -> None:
