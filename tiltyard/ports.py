@@ -13,6 +13,7 @@ from schemas.host import Capacity, HostBeat, HostRecord
 from schemas.journal import TurnRecord, Writer
 from schemas.observation import Observation
 from schemas.operation import SandboxReply, SandboxRequest
+from schemas.recording import Recording
 from schemas.sandbox import DriverName, SandboxOffer, SandboxOrder, SandboxRecord, SandboxRef, Snapshot, WorldAccess
 from schemas.sandbox_facts import SandboxDrain, SandboxFacts
 from schemas.status import SandboxHolding
@@ -271,6 +272,11 @@ class Policy(Protocol):
 
 class OpenPolicy(Policy, Protocol):
     """A policy in use by one episode; ``close`` ends what it started. Again: nothing happens."""
+
+    @property
+    def recording(self) -> Recording | None:
+        """What it plays; ``None`` for one that decides."""
+        ...
 
     async def close(self) -> None: ...
 

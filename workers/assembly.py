@@ -37,9 +37,9 @@ from tiltyard.episode.leasing import Leasing
 from tiltyard.episode.sandboxing import Checkpoints, Sandboxing
 from tiltyard.episode.slices import Committed, SliceRunner
 from tiltyard.episode.tasks import TaskShelf
+from tiltyard.policies.recorded import PoliciesAndRecordings
 from tiltyard.ports import Chains, Journal, Objects, Policies, Records, Sandboxes, World
 from tiltyard.reopen.branching import Branching
-from tiltyard.reopen.playing import PoliciesAndRecordings
 from workers.histories import problem_of
 from workers.hosts import beating
 from workers.permits import SandboxPermits, by_permit

@@ -66,6 +66,7 @@ class ScriptInProcess:
     """A shipped script. It is trusted, and still cannot crash an episode."""
 
     script: Policy
+    recording = None
 
     async def act(self, view: View) -> Decision:
         try:

@@ -29,6 +29,7 @@ class OutsidePolicy:
     launch: Launch
     turn: timedelta
     children: Children
+    recording = None
 
     async def act(self, view: View) -> Decision:
         try:

@@ -51,7 +51,6 @@ from tiltyard.errors import (
     WorldUnreachable,
 )
 from tiltyard.ports import Journal, OpenPolicy, Policies
-from tiltyard.reopen.playing import recording_behind
 from tiltyard.sandbox.tools import is_command, may_change_files
 
 Committed = Callable[[str], None]
@@ -135,7 +134,7 @@ class SliceRunner:
             await self._catch_up(now)
             now.tools = await self._offered(now.task)
             policy = await self._policies.open(spec.episode_id, spec, now.task)
-            now.recording = recording_behind(policy)
+            now.recording = policy.recording
             now.began = time.monotonic()
             return await self._loop(now, policy)
         except RecordingEnded:

@@ -12,8 +12,9 @@ from schemas.sandbox import DriverName
 from schemas.task import Task
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.errors import BadInput, EnvironmentFailed, InputMissing, ObjectsUnreachable
+from tiltyard.policies.recorded import keep
 from tiltyard.ports import Objects, Records
-from tiltyard.reopen.recording import keep, recording_of
+from tiltyard.reopen.recording import recording_of
 from tiltyard.reopen.verdicts import Played, verdict_of, without_facts
 from tiltyard.trace import Trace, unpack
 

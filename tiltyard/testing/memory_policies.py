@@ -14,6 +14,8 @@ Act = Callable[[View], Decision | Awaitable[Decision]]
 
 
 class _Function:
+    recording = None
+
     def __init__(self, act: Act) -> None:
         self._act = act
 

@@ -23,9 +23,8 @@ from tiltyard.episode.sandboxing import Checkpoints, Sandboxing
 from tiltyard.episode.slices import SliceRunner
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.errors import EnvironmentFailed
+from tiltyard.policies.recorded import PoliciesAndRecordings, keep
 from tiltyard.ports import NONE_ENDED, Ended, Objects, Policy, Sandboxes
-from tiltyard.reopen.playing import PoliciesAndRecordings
-from tiltyard.reopen.recording import keep
 from tiltyard.testing.local_world import LocalWorld
 from tiltyard.testing.memory_journal import MemoryJournal
 from tiltyard.testing.memory_objects import MemoryObjects

@@ -15,8 +15,8 @@ from schemas.task import Reference, Step, Task
 from schemas.view import View
 from tiltyard.errors import BadPolicy, InputMissing
 from tiltyard.policies.catalogue import open_script, shipped
-from tiltyard.reopen.playing import PoliciesAndRecordings
-from tiltyard.reopen.recording import keep, load, recording_of
+from tiltyard.policies.recorded import PoliciesAndRecordings, keep, load
+from tiltyard.reopen.recording import recording_of
 from tiltyard.suite import shipped as suite
 from tiltyard.testing.memory_objects import MemoryObjects
 from tiltyard.testing.memory_policies import MemoryPolicies
@@ -140,6 +140,23 @@ async def test_policies_are_asked_for_everything_but_recordings() -> None:
         await policies.open("e-1", spec, task())
     await policies.close("e-1")
     assert others.closed == ["e-1"]
+
+
+async def test_only_what_plays_a_recording_says_so() -> None:
+    objects, others = MemoryObjects(), MemoryPolicies({"one": lambda view: Decision(give_up="no")})
+    policies = PoliciesAndRecordings(others, objects)
+    recording = Recording(decisions=(Decision(give_up="no"),), ending=Ending.of(End.GAVE_UP))
+    digest = await keep(objects, recording)
+    for policy, said in ((PolicySpec(target="one"), None), (PolicySpec(target=RECORDED, digest=digest), recording)):
+        spec = EpisodeSpec(
+            episode_id="e-1",
+            task_id="tally/ask/1",
+            task_digest="",
+            world="tally",
+            policy=policy,
+            limits=task().limits,
+        )
+        assert (await policies.open("e-1", spec, task())).recording == said
 
 
 def test_nobody_runs_a_recording_by_its_name() -> None:

@@ -1,13 +1,15 @@
-"""The policy ``recorded``: it decides what a recording says, whatever it is shown."""
+"""The policy ``recorded``: it decides what its recording says, whatever it is shown; how recordings are kept."""
 
+from pydantic import ValidationError
+
+from schemas.base import canonical
 from schemas.decision import Decision
 from schemas.episode import EpisodeSpec
 from schemas.recording import RECORDED, Recording
 from schemas.task import Task
 from schemas.view import View
-from tiltyard.errors import RecordingEnded
+from tiltyard.errors import EnvironmentFailed, InputMissing, ObjectsUnreachable, RecordingEnded
 from tiltyard.ports import Ended, Objects, OpenPolicy, Policies
-from tiltyard.reopen.recording import load
 
 
 class RecordedPolicy:
@@ -42,6 +44,21 @@ class PoliciesAndRecordings:
         return await self._others.close(episode_id)
 
 
-def recording_behind(policy: OpenPolicy) -> Recording | None:
-    """What the policy plays; ``None`` for one that decides."""
-    return policy.recording if isinstance(policy, RecordedPolicy) else None
+async def keep(objects: Objects, recording: Recording) -> str:
+    """The name of the object that holds it; equal recordings have the same."""
+    return await objects.put(canonical(recording))
+
+
+async def load(objects: Objects, name: str) -> Recording:
+    """What ``keep`` named so. Raises ``InputMissing`` where that is gone, damaged or of another kind, and
+    ``ObjectsUnreachable``."""
+    try:
+        return Recording.model_validate_json(await objects.get(name))
+    except ObjectsUnreachable:
+        raise
+    except EnvironmentFailed as error:
+        raise InputMissing(f"the recording {name}", str(error)) from error
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        where = ".".join(map(str, problem["loc"])) or "the whole"
+        raise InputMissing(f"the recording {name}", f"{where}: {problem['msg']}") from None
