@@ -52,7 +52,7 @@ class TemporalChains:
         state = STATES.get(found.status, ChainState.RUNNING) if found.status else ChainState.RUNNING
         attempts = found.raw_description.pending_workflow_task.attempt
         reason = await self._why_terminated(found) if state is ChainState.TERMINATED else ""
-        return Chain(state, attempts, version_of(info.versioning_info), reason)
+        return Chain(state, attempts, pinned_build(info.versioning_info), reason)
 
     async def _why_terminated(self, found: WorkflowExecutionDescription) -> str:
         handle = self._client.get_workflow_handle(found.id, run_id=found.run_id)
@@ -82,7 +82,7 @@ class TemporalChains:
                 raise EnvironmentFailed(f"the Temporal server does not answer: {error}") from error
 
 
-def version_of(info: WorkflowExecutionVersioningInfo) -> str:
+def pinned_build(info: WorkflowExecutionVersioningInfo) -> str:
     """The build that alone may have the workflow's next task; empty where the current one may, whichever it is."""
     override = info.versioning_override
     if override.HasField("one_time"):

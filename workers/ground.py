@@ -31,7 +31,7 @@ from tiltyard.errors import BadInput, EnvironmentFailed
 from tiltyard.ports import Objects, Records
 from tiltyard.reopen.branching import require_turn
 from tiltyard.trace import Trace, unpack
-from workers.chains import version_of
+from workers.chains import pinned_build
 from workers.failing import failing
 from workers.settings import Settings
 from workers.versions import GONE, polled
@@ -284,7 +284,7 @@ class Ground:
     async def _see_that_a_worker_has_it(self, handle: WorkflowHandle[Any, Summary]) -> WorkflowExecutionDescription:
         """The same; raises ``EnvironmentFailed`` too where no worker has the episode's version of the code."""
         found = await self._see_that_it_is_served(handle)
-        version = version_of(found.raw_description.workflow_execution_info.versioning_info)
+        version = pinned_build(found.raw_description.workflow_execution_info.versioning_info)
         if version and version not in await polled(self.client, found.task_queue, self._gone):
             raise _NoWorker(
                 f"{handle.id} began with the version {version} of the workflows' code, and no worker has that",

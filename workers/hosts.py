@@ -1,13 +1,13 @@
 """A host says that it is there, for as long as its sandboxes can be asked for."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from schemas.host import HostBeat
 from tiltyard.errors import EnvironmentFailed
 from tiltyard.ports import Records, Sandboxes
+from workers.rounds import repeating
 from workers.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -20,19 +20,9 @@ BEATS_PER_OUTAGE = 24
 async def beating(records: Records, sandboxes: Sandboxes, settings: Settings) -> AsyncIterator[None]:
     """Beat once before the body, and on while it runs."""
     await _beat(records, sandboxes, settings)
-    task = asyncio.create_task(_go_on(records, sandboxes, settings))
-    try:
+    every_s = settings.tuning.outage_s / BEATS_PER_OUTAGE
+    async with repeating(lambda: _beat(records, sandboxes, settings), every_s, "no sign of life"):
         yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-async def _go_on(records: Records, sandboxes: Sandboxes, settings: Settings) -> None:
-    while True:
-        await asyncio.sleep(settings.tuning.outage_s / BEATS_PER_OUTAGE)
-        await _beat(records, sandboxes, settings)
 
 
 async def _beat(records: Records, sandboxes: Sandboxes, settings: Settings) -> None:

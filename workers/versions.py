@@ -1,11 +1,10 @@
 """Versions of the workflows' code on the server: each episode goes on with the one that it began with, while that
 has a worker. Activities on the queues of hosts have no version: every worker of a host does them for all."""
 
-import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Set
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from hashlib import sha256
 
@@ -28,6 +27,7 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_r
 
 from schemas.world import Owner
 from tiltyard.errors import EnvironmentFailed
+from workers.rounds import repeating
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ REGISTERED = timedelta(minutes=1)
 """How long the server may take to notice a worker of a new version, or to restart."""
 
 
-def version_of(task_queue: str, build: str) -> WorkerDeploymentVersion:
+def deployment_version(task_queue: str, build: str) -> WorkerDeploymentVersion:
     """A version as the server knows it: of a deployment, which is a task queue. Its name may hold no dot."""
     name = task_queue.replace(".", "-")
     if name != task_queue:
@@ -82,7 +82,7 @@ class TemporalVersions:
         self._client, self._task_queue, self._gone = client, task_queue, gone
         self._problem = problem
         self._refused: dict[str, str] = {}
-        self.ours = version_of(task_queue, build)
+        self.ours = deployment_version(task_queue, build)
 
     async def served(self) -> Set[str]:
         with _answered():
@@ -203,19 +203,5 @@ async def keeping_current(versions: TemporalVersions, every_s: float = LOOK_S) -
     """Become the current version before the body, and again while it runs: when the worker of a later one has gone
     nobody else would."""
     await versions.become_current()
-    task = asyncio.create_task(_go_on(versions, every_s))
-    try:
+    async with repeating(versions.become_current, every_s, "which version is the current one cannot be told"):
         yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-async def _go_on(versions: TemporalVersions, every_s: float) -> None:
-    while True:
-        await asyncio.sleep(every_s)
-        try:
-            await versions.become_current()
-        except EnvironmentFailed as error:
-            log.warning("which version is the current one cannot be told: %s", error)

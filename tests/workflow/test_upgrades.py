@@ -23,7 +23,7 @@ from tests.workflow.broken_episodes import (
 from tests.workflow.resets import runs_of
 from tests.workflow.versioned import SOON, code, worker
 from tiltyard.errors import EnvironmentFailed
-from workers.chains import version_of
+from workers.chains import pinned_build
 from workers.ground import Ground
 from workers.passes import janitor_of, last_pass
 from workers.worker import keep_janitor
@@ -58,7 +58,7 @@ async def begun(place: Arena, number: int, tuning: Tuning = ONE_TURN) -> list[tu
 async def version(handle: Handle) -> str:
     """Where its last task was done, or its next one will be."""
     info = (await handle.describe()).raw_description.workflow_execution_info
-    return version_of(info.versioning_info)
+    return pinned_build(info.versioning_info)
 
 
 async def assert_submitted(place: Arena, episodes: Sequence[tuple[EpisodeSpec, Handle]]) -> None:

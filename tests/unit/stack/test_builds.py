@@ -7,7 +7,7 @@ import pytest
 
 from workers.builds import DIGITS, build_id
 from workers.histories import told
-from workers.versions import version_of
+from workers.versions import deployment_version
 
 WORKFLOW = "from activities.steps import Steps\nfrom schemas.start import Start\n"
 STEPS = """
@@ -106,7 +106,7 @@ def test_the_projects_own_can_be_told() -> None:
 
 
 def test_queues_that_differ_have_deployments_that_differ() -> None:
-    names = [version_of(queue, "b").deployment_name for queue in ("a-b", "a.b", "a..b", "a")]
+    names = [deployment_version(queue, "b").deployment_name for queue in ("a-b", "a.b", "a..b", "a")]
     assert len(set(names)) == len(names)
     assert not [name for name in names if "." in name]
 
