@@ -13,12 +13,10 @@ MAX_REASON = 500
 
 
 class LeaseRef(Model):
-    """As much of a lease as history needs. ``inherited`` names what a fork has of its parent
-    (``schemas.branch.Inherited``)."""
+    """As much of a lease as history needs."""
 
     namespace: str
     generation: int
-    inherited: str = ""
 
 
 class CallRef(Model):

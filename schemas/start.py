@@ -40,14 +40,12 @@ class LeaseOrder(Model):
 
 class ProvisionOrder(Model):
     """What the provision activity of ``host`` is told. ``generation`` finds the journal whose last checkpoint is
-    restored; 0 is for a sandbox that begins with the task's files. ``inherited`` is what the first one of a fork
-    has of its parent's."""
+    restored; 0 is for a sandbox that begins with the task's files."""
 
     spec: EpisodeSpec
     first_run_id: str
     incarnation: int = 1
     generation: int = 0
-    inherited: str = ""
     host: str = ""
 
 

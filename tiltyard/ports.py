@@ -184,8 +184,15 @@ class Journal(Protocol):
         """All turns in order."""
         ...
 
-    async def begin(self, episode_id: str, generation: int, turns: Sequence[TurnRecord]) -> None:
-        """Begin a journal with turns that have ended elsewhere; insert-if-absent. Raises ``JournalClosed``."""
+    async def begin(
+        self, episode_id: str, generation: int, turns: Sequence[TurnRecord], inherited: str = ""
+    ) -> None:
+        """Begin a journal with turns that have ended elsewhere, and the name of what else comes from there;
+        insert-if-absent. Raises ``JournalClosed``."""
+        ...
+
+    async def inherited(self, episode_id: str, generation: int) -> str:
+        """The name that it began with; empty for a journal that began with nothing."""
         ...
 
     async def decide(self, episode_id: str, generation: int, writer: Writer, turn: int, decision: Decision) -> None:

@@ -37,7 +37,7 @@ class EpisodeSandbox:
         """The first one, on any host that has room. One of a fork, which has its ``lease`` before, is as its
         parent's was."""
         kept = self._spec.kept_turns
-        made = await self._provision(lease if kept else None, first=True)
+        made = await self._provision(lease if kept else None)
         self._now(earlier=made.earlier, restored=made.told(kept))
 
     async def replace(self, lease: LeaseRef, lost: SliceReport) -> None:
@@ -96,16 +96,14 @@ class EpisodeSandbox:
         restored = None if report.turns > turns else self.place.restored
         self._now(may_give_up=report.may_give_up, restored=restored)
 
-    async def _provision(
-        self, lease: LeaseRef | None = None, where: Permit = NOWHERE, *, first: bool = False
-    ) -> Provisioned:
+    async def _provision(self, lease: LeaseRef | None = None, where: Permit = NOWHERE) -> Provisioned:
         """The next incarnation. One that is gone before we hear of it has run nothing: another comes after it."""
         self.changing = True
         try:
             incarnation = self.place.sandbox.incarnation if self.place.sandbox else 0
             for most in range(incarnation + 1, incarnation + MAX_LOSSES + 2):
                 try:
-                    return await self._ordered(most, lease, where, first=first)
+                    return await self._ordered(most, lease, where)
                 except HostLost:
                     where = NOWHERE
                 except ActivityError as error:
@@ -115,16 +113,13 @@ class EpisodeSandbox:
         finally:
             self.changing = False
 
-    async def _ordered(
-        self, incarnation: int, lease: LeaseRef | None, where: Permit, *, first: bool
-    ) -> Provisioned:
+    async def _ordered(self, incarnation: int, lease: LeaseRef | None, where: Permit) -> Provisioned:
         permit = where if where.host else await self._find_permit()
         order = ProvisionOrder(
             spec=self._spec,
             first_run_id=workflow.info().first_execution_run_id,
             incarnation=incarnation,
             generation=lease.generation if lease is not None else 0,
-            inherited=lease.inherited if lease is not None and first else "",
             host=permit.host,
         )
         made = await step_on_host(permit, self._tuning, LeaseActivities.provision, order)

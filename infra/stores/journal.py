@@ -37,6 +37,8 @@ ANSWER = ("shown", "shown_object", "faults", "now_s")
 
 HOLD = select(JOURNAL.c.token).where(*equal(*JOURNAL.primary_key)).with_for_update()
 INSERT_JOURNAL = insert(JOURNAL)
+BEGIN_JOURNAL = insert(JOURNAL)
+INHERITED = select(JOURNAL.c.inherited).where(*equal(*JOURNAL.primary_key))
 UPDATE_TOKEN = update(JOURNAL).where(*equal(*JOURNAL.primary_key, prefix=HELD)).values(token=bindparam("token"))
 IS_TURN = select(TURN.c.turn).where(*equal(*OF_TURN))
 HAS_ENDED = IS_TURN.where(~OPEN)
@@ -73,9 +75,14 @@ class SqlJournal:
         generation = await in_thread(self._newest, episode_id) or 0
         return generation, await self.read(episode_id, generation)
 
-    async def begin(self, episode_id: str, generation: int, turns: Sequence[TurnRecord]) -> None:
+    async def begin(
+        self, episode_id: str, generation: int, turns: Sequence[TurnRecord], inherited: str = ""
+    ) -> None:
         rows = [await self._row_of(turn) for turn in turns]
-        await in_thread(self._begin, (episode_id, generation), rows)
+        await in_thread(self._begin, (episode_id, generation), rows, inherited)
+
+    async def inherited(self, episode_id: str, generation: int) -> str:
+        return await in_thread(self._inherited, (episode_id, generation))
 
     async def decide(self, episode_id: str, generation: int, writer: Writer, turn: int, decision: Decision) -> None:
         await in_thread(self._decide, (episode_id, generation), writer, turn, decision)
@@ -130,11 +137,16 @@ class SqlJournal:
             connection.execute(statement, values)
         return held or Token()
 
-    def _begin(self, key: Key, rows: Sequence[Row]) -> None:
+    def _inherited(self, key: Key) -> str:
+        with self._database.reading() as connection:
+            return next((row["inherited"] or "" for row in rows_of(connection, INHERITED, **_named(key))), "")
+
+    def _begin(self, key: Key, rows: Sequence[Row], inherited: str) -> None:
         with self._database.transaction() as connection:
             held = _token(connection, key)
             if held is None:
-                connection.execute(INSERT_JOURNAL, {**_named(key), "token": canonical(Token())})
+                begun = {"token": canonical(Token()), "inherited": inherited}
+                connection.execute(BEGIN_JOURNAL, {**_named(key), **begun})
             (held or Token()).require_open()
             there = {row["turn"] for row in rows_of(connection, ALL_TURNS, **_named(key))}
             missing = [{**_named(key), **row} for row in rows if row["turn"] not in there]

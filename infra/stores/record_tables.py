@@ -26,13 +26,17 @@ class OutcomeTable(SQLModel, table=True):
 
 
 class JournalTable(SQLModel, table=True):
-    """The writer token of a journal (``tiltyard.journal_token.Token``). Every write locks this row first."""
+    """The writer token of a journal (``tiltyard.journal_token.Token``). Every write locks this row first.
+
+    ``inherited`` names the object with what a fork has of its parent beside its turns.
+    """
 
     __tablename__ = "journal"
 
     episode_id: str = Field(primary_key=True)
     generation: int = Field(primary_key=True)
     token: bytes
+    inherited: str | None = None
 
 
 class TurnTable(SQLModel, table=True):

@@ -12,6 +12,7 @@ from schemas.task import Limits, Task
 from schemas.view import View
 from tests.workflow.arena import QUICK, Arena, arena, calls, tally_task, until
 from tests.workflow.boxes import ONE_TURN, box_task, boxes, evidence_of, said, writer
+from tiltyard.episode.said import NOT_WATCHED
 from tiltyard.errors import BadInput, WorldUnreachable
 from tiltyard.testing.memory_policies import Act
 from tiltyard.testing.once import flaws
@@ -193,3 +194,28 @@ async def test_a_sandbox_that_a_fork_loses_is_made_anew_from_the_turn_of_the_for
         shown = said(await evidence_of(place, spec))
         assert shown[2:] == ["sandbox_lost", "start\nline-0\nline-1\n"]
         assert "its files are as they were after turn 1" in told[1]
+
+
+async def test_what_a_fork_lacks_is_told_whoever_closes_it(client: Client, tmp_path: Path) -> None:
+    """The fork itself, or the janitor after it was terminated."""
+    async with boxes(client, tmp_path, halting=halting) as (place, _):
+        parent = await place.plan(box_task(), "halting")
+        await place.start(parent, ONE_TURN)
+        await until(lambda: _asks(place, parent))
+        for way in ("stop", "terminate"):
+            spec = await place.ground.plan_fork(parent.episode_id, 2)
+            await place.records.plan([spec])
+            handle = await place.start(spec, ONE_TURN)
+            await until(lambda spec=spec: _asks(place, spec))
+            if way == "stop":
+                await place.ground.stop(spec.episode_id)
+                await handle.result()
+            else:
+                await handle.terminate()
+                await place.clean_up()
+            assert (await place.outcome(spec)).not_restored == (NOT_WATCHED,), way
+        await place.ground.stop(parent.episode_id)
+
+
+def halting(view: View) -> Decision:
+    return calls("shell", command=f"echo {view.turn} > one.txt") if view.turn < 2 else Decision(ask="Go on?")

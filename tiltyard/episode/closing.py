@@ -69,7 +69,7 @@ class Closer:
             drain=_whole_drain(drain, ended, ended_inside),
             in_flight={sent: reading for sent, (reading, _) in readings.items()},
             sandbox=sandbox,
-            not_restored=await self._not_restored(request.lease.inherited),
+            not_restored=await self._not_restored(request),
         )
         with took.phase("collect"):
             tools = await self._gateway.tools(task)
@@ -78,8 +78,9 @@ class Closer:
         unknown = sum(reading == "unknown" and in_world for reading, in_world in readings.values())
         return CloseReport(trace=name, unknown=unknown, timings=took.timings)
 
-    async def _not_restored(self, inherited: str) -> tuple[str, ...]:
-        return (await load_inherited(self._objects, inherited)).lost
+    async def _not_restored(self, request: CloseRequest) -> tuple[str, ...]:
+        name = await self._journal.inherited(request.spec.episode_id, request.lease.generation)
+        return (await load_inherited(self._objects, name)).lost
 
     async def _close_sandbox(
         self, request: CloseRequest, task: Task, turns: Sequence[TurnRecord], took: PhaseClock

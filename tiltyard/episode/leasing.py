@@ -72,12 +72,13 @@ class Leasing:
         past = point.world if point is not None else None
         lease = await self._reconciler.until_reply(lambda: self._world.lease(request, past))
         taken = LeaseRef(namespace=lease.namespace, generation=lease.generation)
-        return taken if point is None else await self._begun(order.spec.episode_id, taken, point)
+        if point is not None:
+            await self._begin(order.spec.episode_id, taken.generation, point)
+        return taken
 
-    async def _begun(self, episode_id: str, taken: LeaseRef, point: BranchPoint) -> LeaseRef:
-        await self._journal.begin(episode_id, taken.generation, point.turns)
+    async def _begin(self, episode_id: str, generation: int, point: BranchPoint) -> None:
         before = f"{point.world.episode_id}/{point.world.generation}/"
-        said = said_as(point.said, before, f"{episode_id}/{taken.generation}/")
+        said = said_as(point.said, before, f"{episode_id}/{generation}/")
         saved = last_checkpoint(point.turns)
         inherited = Inherited(
             earlier=await keep_said(self._objects, said) if said else "",
@@ -85,7 +86,8 @@ class Leasing:
             saved_turn=saved.turn if saved is not None else None,
             lost=point.lost,
         )
-        return taken.model_copy(update={"inherited": await keep_inherited(self._objects, inherited)})
+        name = await keep_inherited(self._objects, inherited)
+        await self._journal.begin(episode_id, generation, point.turns, name)
 
     async def release(self, request: ReleaseRequest) -> bool:
         """Recycle, or seal and quarantine where a reason is given; both name the generation that they mean."""

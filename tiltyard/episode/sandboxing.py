@@ -58,7 +58,7 @@ class Sandboxing:
         assert plan is not None
         assert driver is not None
         _refuse(driver, task, plan)
-        inherited = await load_inherited(self._objects, order.inherited)
+        inherited = await self._inherited(order)
         saved_turn, checkpoint = await self._saved(order, inherited)
         from_turn = max(order.spec.kept_turns - 1, saved_turn)  # a fork makes up for the rest before its first turn
         start = await self._restored(saved_turn, checkpoint, plan) if checkpoint else start_of(plan)
@@ -104,9 +104,16 @@ class Sandboxing:
         """Discard it; one that is gone is no error."""
         await self._reconciler.until_reply(lambda: self._sandboxes.release(sandbox))
 
+    async def _inherited(self, order: ProvisionOrder) -> Inherited:
+        """What a fork has of its parent."""
+        if not order.spec.kept_turns:
+            return Inherited()
+        name = await self._journal.inherited(order.spec.episode_id, order.generation)
+        return await load_inherited(self._objects, name)
+
     async def _saved(self, order: ProvisionOrder, inherited: Inherited) -> tuple[int, str]:
         """(the turn, the name of its checkpoint) with the files to begin with; -1 for the task's own."""
-        if order.inherited or not order.generation:
+        if order.incarnation == 1 or not order.generation:  # the first one has no checkpoint of its own yet
             return -1 if inherited.saved_turn is None else inherited.saved_turn, inherited.checkpoint
         saved = last_checkpoint(await self._journal.read(order.spec.episode_id, order.generation))
         return (-1, "") if saved is None else (saved.turn, saved.checkpoint)

@@ -172,14 +172,17 @@ async def nothing_is_written_after_the_seal(journal: Journal) -> None:
 async def a_journal_can_begin_with_turns_of_another_one(journal: Journal) -> None:
     ended = TurnRecord(turn=0, decision=ASK, observations=SHOWN, faults=("drop",), now_s=4, checkpoint="sha256:1")
     earlier = (ended, ended.model_copy(update={"turn": 1, "observations": LARGE, "checkpoint": ""}))
-    await journal.begin(EPISODE, GENERATION, earlier)
+    assert await journal.inherited(EPISODE, GENERATION) == ""
+    await journal.begin(EPISODE, GENERATION, earlier, "sha256:2")
     assert await _read(journal) == earlier
     await journal.take(EPISODE, GENERATION, FIRST)
     await _decide(journal, FIRST, 2, OTHER)
-    await journal.begin(EPISODE, GENERATION, (earlier[0].model_copy(update={"now_s": 99}), earlier[1]))
+    await journal.begin(EPISODE, GENERATION, (earlier[0].model_copy(update={"now_s": 99}), earlier[1]), "sha256:3")
+    assert await journal.inherited(EPISODE, GENERATION) == "sha256:2"
     assert await _read(journal) == (*earlier, TurnRecord(turn=2, decision=OTHER)), "what stands was written over"
     await journal.close(EPISODE, GENERATION)
     await _refused(JournalClosed, journal.begin(EPISODE, GENERATION, earlier))
+    assert await journal.inherited(EPISODE, GENERATION) == "sha256:2", "whoever closes the episode asks for it"
 
 
 async def no_journal_begins_with_a_turn_in_flight(journal: Journal) -> None:

@@ -15,6 +15,7 @@ __all__ = ["MemoryJournal"]
 class _Book:
     token: Token = field(default_factory=Token)
     turns: dict[int, TurnRecord] = field(default_factory=dict)
+    inherited: str = ""
 
 
 class MemoryJournal:
@@ -32,13 +33,19 @@ class MemoryJournal:
         turns = self._book(episode_id, generation).turns
         return tuple(turns[turn] for turn in sorted(turns))
 
-    async def begin(self, episode_id: str, generation: int, turns: Sequence[TurnRecord]) -> None:
+    async def begin(
+        self, episode_id: str, generation: int, turns: Sequence[TurnRecord], inherited: str = ""
+    ) -> None:
         book = self._book(episode_id, generation)
         book.token.require_open()
         if any(turn.observations is None for turn in turns):
             raise ValueError("a turn has not ended: no journal begins with it")
         for turn in turns:
             book.turns.setdefault(turn.turn, turn)
+        book.inherited = book.inherited or inherited
+
+    async def inherited(self, episode_id: str, generation: int) -> str:
+        return self._book(episode_id, generation).inherited
 
     async def decide(self, episode_id: str, generation: int, writer: Writer, turn: int, decision: Decision) -> None:
         book = self._book(episode_id, generation)

@@ -134,9 +134,7 @@ class _Rehearsal:
     async def provision(self, spec: EpisodeSpec, lease: LeaseRef) -> Provisioned | None:
         if spec.sandbox is None:
             return None
-        order = ProvisionOrder(
-            spec=spec, first_run_id=spec.episode_id, generation=lease.generation, inherited=lease.inherited
-        )
+        order = ProvisionOrder(spec=spec, first_run_id=spec.episode_id, generation=lease.generation)
         return await self.sandboxing.provision(order, spec.episode_id)
 
     async def play(
