@@ -93,8 +93,10 @@ async def test_an_episode_that_goes_on_can_be_branched(client: Client, tmp_path:
         spec = await place.plan(tally_task(), "asking")
         handle = await place.start(spec)
         await until(lambda: _asks(place, spec))
+        before = await held(place, spec)
         _, fork = await forked(place, spec.episode_id, 2, policy="adder")
         assert fork.end is End.SUBMITTED
+        assert await held(place, spec) == before, "the parent is as it was"
         with pytest.raises(BadInput, match="has had 3 turns so far"):
             await place.ground.plan_fork(spec.episode_id, 4)
         _, early = await forked(place, spec.episode_id, 3, policy="adder")
@@ -104,6 +106,17 @@ async def test_an_episode_that_goes_on_can_be_branched(client: Client, tmp_path:
         await handle.result()
         undisturbed = await place.run(tally_task(answers=("yes",)), "asking")
         assert (await place.outcome(spec)).digests.trace == undisturbed.digests.trace
+
+
+async def held(place: Arena, spec: EpisodeSpec) -> tuple[object, ...]:
+    """All that an open episode has: of its world, of its journal, of its sandbox."""
+    (lease,) = [one for one in await place.world.leases() if one.episode_id == spec.episode_id]
+    boxes = [one for one in await place.sandboxes.sandboxes() if one.ref.name == spec.episode_id]
+    return (
+        await place.world.so_far(lease.namespace, lease.generation),
+        await place.journal.read(spec.episode_id, lease.generation),
+        [(one, await place.sandboxes.snapshot(one.ref, {})) for one in boxes],
+    )
 
 
 async def _asks(place: Arena, spec: EpisodeSpec) -> bool:
@@ -205,8 +218,10 @@ async def test_what_a_fork_lacks_is_told_whoever_closes_it(client: Client, tmp_p
         for way in ("stop", "terminate"):
             spec = await place.ground.plan_fork(parent.episode_id, 2)
             await place.records.plan([spec])
+            before = await held(place, parent)
             handle = await place.start(spec, ONE_TURN)
             await until(lambda spec=spec: _asks(place, spec))
+            assert await held(place, parent) == before, "the parent is as it was"
             if way == "stop":
                 await place.ground.stop(spec.episode_id)
                 await handle.result()
