@@ -17,6 +17,7 @@ from ops.cli.typed import Whole
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowHistory
 
+    from tiltyard.errors import BadInput
     from workers.histories import Run
     from workers.settings import Settings
 
@@ -73,13 +74,17 @@ def _which(function: "click.decorators.FC") -> "click.decorators.FC":
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Histories that were exported, instead of a cluster's.",
 )
+@click.option("--allow-none", is_flag=True, help="Nothing to replay is no mistake.")
 @click.pass_obj
 @json_option
-def check(home: Path | None, running: bool, closed: bool, limit: int, folder: Path | None, out: Output) -> int:
+def check(
+    home: Path | None, running: bool, closed: bool, limit: int, folder: Path | None, allow_none: bool, out: Output
+) -> int:
     """Replay all running and the newest closed workflows against this code: before it is deployed.
 
     They are those of the cluster that TILTYARD_TEMPORAL_ADDRESS names, else of the data folder's stack, as it is:
-    it is not restarted, and where none runs a copy of what it has kept is read. Exit code 1 when one fails.
+    it is not restarted, and where none runs a copy of what it has kept is read. Exit code 1 when one fails, and 2
+    when there was none to replay.
     """
     import asyncio
 
@@ -87,11 +92,13 @@ def check(home: Path | None, running: bool, closed: bool, limit: int, folder: Pa
 
     settings = Settings.from_environment(home)
     if folder is not None:
-        found = asyncio.run(_replayed_files(_read(folder), out))
+        found = asyncio.run(_replayed_files(_read(folder, allow_none), out))
     else:
         with _cluster(settings, out) as address:
             wanted = _states(running, closed)
             found = asyncio.run(_replayed(settings, address, wanted, limit, out)) if address else Checked()
+    if not found.counts and not allow_none:
+        raise _nothing(settings)
     _tell(found, out)
     return BELOW if found.failed else DONE
 
@@ -115,6 +122,18 @@ def export(home: Path | None, folder: Path, running: bool, closed: bool, limit: 
     out.value({"folder": str(folder), "written": number})
     out.show(f"{_histories(number)} in {folder}", fold=False)
     return DONE
+
+
+def _nothing(settings: "Settings") -> "BadInput":
+    """What opens no gate: that no workflow is against this code says nothing of it."""
+    from tiltyard.errors import BadInput
+
+    return BadInput(
+        f"nothing was replayed: there is no such workflow on the task queue {settings.task_queue!r}",
+        field="TILTYARD_TASK_QUEUE",
+        fix="name the queue and the server (TILTYARD_TEMPORAL_ADDRESS) of your workers; or say --allow-none, where "
+        "there may be none",
+    )
 
 
 def _states(running: bool, closed: bool) -> tuple[bool, ...]:
@@ -197,8 +216,9 @@ async def _checked(histories: "AsyncIterator[WorkflowHistory]", total: int, out:
     return found
 
 
-def _read(folder: Path) -> "list[WorkflowHistory]":
-    """Exported histories. Raises ``BadInput`` for a folder without any, and for a file that is none."""
+def _read(folder: Path, allow_none: bool) -> "list[WorkflowHistory]":
+    """Exported histories. Raises ``BadInput`` for a folder without any unless that is allowed, and for a file that
+    is none."""
     from tiltyard.errors import BadInput
     from workers.histories import read_document
 
@@ -208,7 +228,7 @@ def _read(folder: Path) -> "list[WorkflowHistory]":
             found.append(read_document(json.loads(path.read_text())))
         except (ValueError, KeyError, TypeError) as error:
             raise BadInput(f"{path} is no exported history: {error}", field="--from") from error
-    if not found:
+    if not found and not allow_none:
         fix = "`tiltyard histories export DIR` writes some"
         raise BadInput(f"{folder} holds no *.json", field="--from", fix=fix)
     return found
@@ -273,6 +293,9 @@ def _show(found: Checked, numbers: dict[str, dict[str, int]], version: str, out:
     rows = [(kind, str(of["running"]), str(of["closed"]), str(failing[kind])) for kind, of in numbers.items()]
     if rows:
         out.table(("WORKFLOW", "#RUNNING", "#CLOSED", "#FAILED"), rows)
+    if not found.counts:
+        out.show("nothing was replayed: whether this code can go on is not known")
+        return
     if not found.failed:
         out.show(f"{_histories(sum(found.counts.values()))} replayed: this code (version {version}) can go on")
         return

@@ -58,8 +58,18 @@ def test_what_is_no_history_is_named(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_without_a_stack_nothing_is_started(cli: Cli) -> None:
-    assert "it has kept nothing" in cli("histories", "check").err
+    refused = cli("histories", "check", code=2).err
+    assert "it has kept nothing" in refused
+    assert "nothing was replayed" in refused
     assert not cli.home.exists()
+
+
+def test_that_there_is_nothing_to_replay_may_be_expected(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for which in ([], ["--from", str(tmp_path / "empty")]):
+        told = cli("histories", "check", *which, "--allow-none")
+        assert "nothing was replayed: whether this code can go on is not known" in told.out
+        assert "can go on\n" not in told.out
 
 
 def test_a_server_that_does_not_answer_is_told(cli: Cli) -> None:
@@ -157,6 +167,10 @@ def test_a_stack_is_asked_as_it_is_running_or_not(stack_cli: Cli, tmp_path: Path
     assert said["failed"] == []
     assert said["checked"]["Episode"]["closed"] >= 1
     assert supervisor() == before is not None
+    elsewhere = Cli(stack_cli.home, stack_cli.folder, (*stack_cli.settings, ("TILTYARD_TASK_QUEUE", "mistyped")))
+    refused = elsewhere("histories", "check", code=2).err
+    assert "'mistyped'" in refused
+    assert "TILTYARD_TASK_QUEUE" in refused
     stack_cli("down")
     folder = tmp_path / "kept"
     told = stack_cli("histories", "export", str(folder), "--limit", "3", "--json")
