@@ -13,6 +13,7 @@ from tiltyard.errors import (
     EnvironmentFailed,
     Fenced,
     GraderFailed,
+    InputMissing,
     NotPristine,
     NotSettled,
     PolicyFailed,
@@ -31,6 +32,7 @@ RETRYABLE: dict[type[TiltyardError], bool] = {
     Replaced: True,  # the attempt that took the token does the work; this one only makes room
     Fenced: False,
     BadInput: False,
+    InputMissing: False,  # an object that is gone or damaged stays so until somebody puts it back
     DeliveryConflict: False,
     PolicyFailed: False,
     GraderFailed: False,

@@ -21,7 +21,7 @@ TiltyardError
 ├── DeliveryConflict      one delivery id with two requests: a bug of the harness
 ├── Refused               a tool says no: the recorded outcome of the delivery, shown to the agent
 ├── PolicyFailed          the policy raised, hung, flooded, died or answered nonsense
-├── InputMissing          what an episode is made again from is not there any more, or is damaged
+├── InputMissing          what is kept of an episode is not there any more, or is damaged (exit code 2)
 ├── RecordingEnded        a recording has no further decision: the episode ends as it says
 └── GraderFailed          a grader raised: the outcome's validity is ``grader``
 """
@@ -133,7 +133,9 @@ class PolicyFailed(TiltyardError):
 
 
 class InputMissing(TiltyardError):
-    """An episode cannot be made again: ``what`` it is made from is not there any more, or is damaged."""
+    """An episode cannot be opened or made again: ``what`` is kept of it is not there any more, or is damaged."""
+
+    fix = "put the object back from a copy, or run the task again"
 
     def __init__(self, what: str, why: str) -> None:
         super().__init__(f"{what}: {why}")

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from temporalio.client import (
     Client,
@@ -19,7 +19,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
-from schemas.episode import EpisodeResult, EpisodeSpec, Origin, PolicySpec, workflow_id
+from schemas.episode import EpisodeResult, EpisodeSpec, PolicySpec, workflow_id
 from schemas.message import Answer, Stop
 from schemas.sandbox import DriverName
 from schemas.slice import Summary
@@ -29,8 +29,8 @@ from schemas.task import Task
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.errors import BadInput, EnvironmentFailed
 from tiltyard.ports import Objects, Records
-from tiltyard.reopen.branching import require_turn
-from tiltyard.trace import Trace, unpack
+from tiltyard.reopen.forking import Changes, Forking
+from tiltyard.reopen.kept import no_such_episode, task_of
 from workers.chains import pinned_build
 from workers.failing import failing
 from workers.settings import Settings
@@ -95,6 +95,7 @@ class Ground:
         self.settings = settings
         self._gone = gone
         self._tasks = TaskShelf(objects)
+        self._forking = Forking(records, objects, self._turns_so_far)
 
     async def plan(
         self, task: Task, policy: PolicySpec, seed: int, sandbox: DriverName = DEFAULT_DRIVER
@@ -115,53 +116,21 @@ class Ground:
         )
 
     async def task_of(self, episode_id: str) -> Task:
-        """The task that an episode was planned with, whatever has become of its file. Raises ``BadInput``."""
-        return await self._tasks.load((await self._spec(episode_id)).task_digest)
+        """The task that an episode was planned with, whatever has become of its file. Raises ``BadInput``, and as
+        ``kept.task_of`` does."""
+        return await task_of(await self._spec(episode_id), self._tasks)
 
-    async def plan_fork(
-        self,
-        parent: str,
-        turn: int,
-        *,
-        task: Task | None = None,
-        policy: PolicySpec | None = None,
-        seed: int | None = None,
-        sandbox: DriverName | None = None,
-    ) -> EpisodeSpec:
-        """A trial that goes on from ``parent`` before its turn ``turn``; what is not given is as it was there.
+    async def plan_fork(self, parent: str, turn: int, **own: Unpack[Changes]) -> EpisodeSpec:
+        """A trial that goes on from ``parent`` before its turn ``turn``; nothing runs yet. Raises as
+        ``Forking.plan`` does."""
+        return await self._forking.plan(parent, turn, new_episode_id(), **own)
 
-        Nothing runs yet. Raises ``BadInput`` for an episode or a turn that it cannot begin with.
-        """
-        spec = await self._spec(parent)
-        await self._require_turn(spec, turn)
-        changes = {
-            "episode_id": new_episode_id(),
-            "origin": Origin(kind="fork", episode_id=parent, turn=turn),
-            **({} if task is None else {"task_digest": await self._tasks.store(task), "limits": task.limits}),
-            **({} if policy is None else {"policy": policy}),
-            **({} if seed is None else {"seed": seed}),
-            **({} if sandbox is None or spec.sandbox is None else {"sandbox": sandbox}),
-        }
-        return spec.model_copy(update=changes)
+    async def _turns_so_far(self, episode_id: str) -> int:
+        return (await self.status(episode_id)).turns
 
     def another(self, spec: EpisodeSpec, seed: int) -> EpisodeSpec:
         """The same trial with another seed."""
         return spec.model_copy(update={"episode_id": new_episode_id(), "seed": seed})
-
-    async def _require_turn(self, spec: EpisodeSpec, turn: int) -> None:
-        """Whether an episode that goes on has come so far is all that can be told of it from here."""
-        result = await self.records.result(spec.episode_id)
-        if result is not None and turn >= result.counts.turns:  # else all before it have ended, and ended nothing
-            require_turn((await self.trace_of(result)).evidence.turns, turn)
-        elif result is None and turn > (reached := (await self.status(spec.episode_id)).turns):
-            fix = f"choose one up to {reached}, or wait until it has come so far"
-            raise BadInput(f"the episode has had {reached} turns so far", field="--turn", fix=fix)
-
-    async def trace_of(self, result: EpisodeResult) -> Trace:
-        """All facts of an episode. Raises ``BadInput`` where none were collected."""
-        if not result.trace:
-            raise BadInput("nothing of it was kept: it has no trace", field=result.episode_id)
-        return await asyncio.to_thread(unpack, await self.objects.get(result.trace))
 
     async def _spec(self, episode_id: str) -> EpisodeSpec:
         spec = await self.records.spec(episode_id)
@@ -295,10 +264,3 @@ class Ground:
     async def _handle(self, episode_id: str) -> WorkflowHandle[EpisodeWorkflow, Summary]:
         await self._spec(episode_id)
         return self.client.get_workflow_handle_for(EpisodeWorkflow.run, workflow_id(episode_id))
-
-
-def no_such_episode(episode_id: str) -> BadInput:
-    """What whoever names an episode is told that was never planned here."""
-    return BadInput(
-        "there is no such episode", field=episode_id, fix="`tiltyard episodes list` names those there are"
-    )

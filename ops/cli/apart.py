@@ -4,15 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ops.cli.folded import Line, section, show_lines
-from ops.cli.looking import recorded
+from ops.cli.looking import ended
 from ops.cli.output import Output
 from ops.cli.turns_shown import turn_lines
 from ops.cli.values_shown import BRIEF, value_lines
 from schemas.episode import EpisodeResult
 from schemas.story import Apart, ApartSide
-from tiltyard.errors import BadInput
 from tiltyard.reopen.apart import apart
-from tiltyard.reopen.regrading import stored_facts
+from tiltyard.reopen.kept import trace_of
 from tiltyard.trace import Trace
 from workers.bootstrap.objects import open_objects
 from workers.settings import Settings
@@ -29,12 +28,9 @@ async def show_diff(home: Path | None, episode_id: str, other_id: str, out: Outp
 
 
 async def _kept(settings: Settings, episode_id: str) -> tuple[Trace, EpisodeResult]:
-    _, result = await recorded(settings, episode_id)
-    if result is None:
-        fix = f"`tiltyard episodes watch {episode_id}` waits for its end"
-        raise BadInput("has not ended", field=episode_id, fix=fix)
+    result = await ended(settings, episode_id)
     with open_objects(settings) as objects:
-        return (await stored_facts(result, objects))[0], result
+        return await trace_of(result, objects), result
 
 
 def apart_lines(found: Apart) -> Iterator[Line]:

@@ -16,7 +16,7 @@ import click
 
 from ops.cli.called import typeable
 from ops.cli.visible import visible
-from tiltyard.errors import BadInput, EnvironmentFailed, TiltyardError
+from tiltyard.errors import BadInput, EnvironmentFailed, InputMissing, TiltyardError
 
 DONE, BELOW, WRONG_USE, FAILED, INTERRUPTED, UNREAD = 0, 1, 2, 3, 130, 141
 """``UNREAD`` is what a shell says of a program that SIGPIPE ended."""
@@ -53,13 +53,11 @@ def report(error: BaseException) -> int:
         case click.ClickException():
             _say_click(error)
             return WRONG_USE
-        case BadInput():
-            _say(_told(error))
-            return WRONG_USE
-        case EnvironmentFailed():
-            _say(_with_mend(f"error: {error}", error.fix))
-            return FAILED
-        case TiltyardError() | Crashed():
+        case TiltyardError():
+            text, code = told(error)
+            _say(text)
+            return code
+        case Crashed():
             _say(f"error: {error}")
             return FAILED
     _say(f"error: {crash(error, None)}")
@@ -80,9 +78,17 @@ def _read_by_nobody() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _told(error: BadInput) -> str:
-    where = f"{error.field}: " if error.field else ""
-    return _with_mend(f"error: {where}{error.message}", error.fix)
+def told(error: TiltyardError) -> tuple[str, int]:
+    """What is said of it, and its exit code."""
+    match error:
+        case BadInput():
+            where = f"{error.field}: " if error.field else ""
+            return _with_mend(f"error: {where}{error.message}", error.fix), WRONG_USE
+        case InputMissing():
+            return _with_mend(f"error: {error}", error.fix), WRONG_USE
+        case EnvironmentFailed():
+            return _with_mend(f"error: {error}", error.fix), FAILED
+    return f"error: {error}", FAILED
 
 
 def _with_mend(told: str, fix: str) -> str:

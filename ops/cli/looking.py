@@ -14,8 +14,9 @@ from ops.cli.results import end_of, rules
 from ops.cli.watching import phase_of
 from schemas.episode import EpisodeResult, EpisodeSpec
 from schemas.status import EpisodeStatus
+from tiltyard.reopen.kept import no_such_episode, not_ended
 from workers.bootstrap.ground import open_ground, open_records
-from workers.ground import Ground, no_such_episode
+from workers.ground import Ground
 from workers.settings import Settings
 
 ASKED = 50
@@ -59,6 +60,14 @@ async def recorded(settings: Settings, episode_id: str) -> tuple[EpisodeSpec, Ep
     if spec is None:
         raise no_such_episode(episode_id)
     return spec, result
+
+
+async def ended(settings: Settings, episode_id: str) -> EpisodeResult:
+    """What came of an episode. Raises ``BadInput`` where there is none, and where it has not ended."""
+    _, result = await recorded(settings, episode_id)
+    if result is None:
+        raise not_ended(episode_id)
+    return result
 
 
 def listed(spec: EpisodeSpec, result: EpisodeResult | None, status: EpisodeStatus | None) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from schemas.grade import ContractResult
 from schemas.recording import Recording
 from tiltyard.errors import BadInput
 from tiltyard.graders.values import brief
+from tiltyard.reopen.kept import trace_of
 from tiltyard.reopen.minimising import (
     Pieces,
     Shrunk,
@@ -95,7 +96,7 @@ async def minimise(home: Path | None, wish: Wish, out: Output) -> None:
     """Shrink and print. Raises ``BadInput`` for what is no failure, and for one that does not happen again."""
     async with ground(home, out.note) as opened:
         done = await _minimised(opened, wish, out)
-        trace = await opened.trace_of(done.result)
+        trace = await trace_of(done.result, opened.objects)
         file = place_of(opened.settings, done.result, wish.to, None) if wish.to is not None else None
     if file is not None:
         await keep(home, pin_of(done.result, trace, stem_of(file)), file, out)

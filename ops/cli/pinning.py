@@ -3,16 +3,16 @@
 from pathlib import Path
 
 from ops.cli.called import command_line
-from ops.cli.looking import recorded
+from ops.cli.looking import ended
 from ops.cli.output import Output
 from ops.cli.suites import kinds
 from schemas.episode import EpisodeResult
 from schemas.pin import Pin
 from tiltyard.errors import BadInput
+from tiltyard.reopen.kept import trace_of
 from tiltyard.reopen.pin_checks import check_pin
 from tiltyard.reopen.pin_files import is_pin, text_of, write_pin
 from tiltyard.reopen.pinning import pin_of
-from tiltyard.reopen.regrading import stored_facts
 from tiltyard.suite.families import PINNED
 from workers.bootstrap.objects import open_objects
 from workers.bootstrap.practice import open_stage
@@ -22,12 +22,9 @@ from workers.settings import Settings
 async def pin_episode(home: Path | None, episode_id: str, to: Path | None, name: str | None, out: Output) -> None:
     """Make the pin, see it hold, and write it. Raises ``BadInput`` for an episode that no pin can be made of."""
     settings = Settings.from_environment(home)
-    _, result = await recorded(settings, episode_id)
-    if result is None:
-        fix = f"`tiltyard episodes watch {episode_id}` waits for its end"
-        raise BadInput("has not ended", field=episode_id, fix=fix)
+    result = await ended(settings, episode_id)
     with open_objects(settings) as objects:
-        trace, _ = await stored_facts(result, objects)
+        trace = await trace_of(result, objects)
     file = place_of(settings, result, to, name)
     pin = pin_of(result, trace, name or stem_of(file))
     unplayed = await keep(home, pin, file, out)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ops.cli.counting import counted
-from ops.cli.looking import recorded
+from ops.cli.looking import ended
 from ops.cli.output import Output
 from ops.cli.visible import visible_cell
 from schemas.evidence import SandboxEvidence
@@ -14,7 +14,7 @@ from schemas.sandbox_facts import SandboxFacts
 from schemas.told import CommandRecord, ConnectionAttempt, MarkedRead, ProcessRecord
 from tiltyard.errors import BadInput
 from tiltyard.graders.trial import agents_place, told_place
-from tiltyard.trace import unpack
+from tiltyard.reopen.kept import trace_of
 from workers.bootstrap.objects import open_objects
 from workers.settings import Settings
 
@@ -32,11 +32,9 @@ class Node(NamedTuple):
 async def show_processes(home: Path | None, episode_id: str, out: Output) -> None:
     """Print what the sandbox of an episode told. Raises ``BadInput`` where there is nothing that it could tell."""
     settings = Settings.from_environment(home)
-    _, result = await recorded(settings, episode_id)
-    if result is None or not result.trace:
-        raise BadInput("has no trace yet", field=episode_id, fix="ask again when it has ended")
+    result = await ended(settings, episode_id)
     with open_objects(settings) as objects:
-        sandbox = unpack(await objects.get(result.trace)).evidence.sandbox
+        sandbox = (await trace_of(result, objects)).evidence.sandbox
     if sandbox is None:
         raise BadInput("had no sandbox", field=episode_id, fix="leave --processes out")
     out.value(as_json(episode_id, sandbox))

@@ -14,7 +14,7 @@ from ops.cli.suites import suite, tasks_option
 if TYPE_CHECKING:
     from schemas.episode import EpisodeResult
     from schemas.regrade import Fact, Regrade
-    from tiltyard.errors import BadInput
+    from tiltyard.errors import TiltyardError
     from tiltyard.suite import Suite
     from workers.settings import Settings
 
@@ -71,13 +71,14 @@ def regrade(
 
 async def _regraded(
     settings: "Settings", names: Sequence[str], now: "Suite | None", out: Output
-) -> "tuple[list[Regrade], list[BadInput]]":
+) -> "tuple[list[Regrade], list[TiltyardError]]":
     """Each episode graded again, by its task of ``now`` where that is given; and what kept others from it."""
-    from tiltyard.errors import BadInput
+    from tiltyard.errors import BadInput, InputMissing
     from tiltyard.reopen import regrading
     from workers.bootstrap.objects import open_objects
 
-    found, failed = [], []
+    found: list[Regrade] = []
+    failed: list[TiltyardError] = []
     chosen = await _chosen(settings, names, out)
     with open_objects(settings) as objects:
         for recorded in chosen:
@@ -86,7 +87,7 @@ async def _regraded(
                 if now is not None:
                     trace = regrading.with_task_of_now(trace, now.task(recorded.task))
                 found.append(regrading.regrade(recorded, trace, exams))
-            except BadInput as error:
+            except (BadInput, InputMissing) as error:
                 failed.append(error)
     return found, failed
 
@@ -97,9 +98,8 @@ async def _chosen(settings: "Settings", names: Sequence[str], out: Output) -> "l
     Of what a glob matches those without facts are left out, and counted. Raises ``BadInput`` for a name that is
     nobody's, and for an episode that has not ended.
     """
-    from tiltyard.errors import BadInput
+    from tiltyard.reopen.kept import no_such_episode, not_ended
     from workers.bootstrap.ground import open_records
-    from workers.ground import no_such_episode
 
     with open_records(settings) as records:
         planned = await records.episodes(EVERY) if records else ()
@@ -111,7 +111,7 @@ async def _chosen(settings: "Settings", names: Sequence[str], out: Output) -> "l
         named = matching[0][0].episode_id == name
         ended = [result for _, result in matching if result is not None and (result.trace or named)]
         if named and not ended:
-            raise BadInput("has not ended", field=name, fix=f"`tiltyard episodes watch {name}` waits for its end")
+            raise not_ended(name)
         if left_out := len(matching) - len(ended):
             out.note(
                 f"left out: {left_out} of {len(matching)} that have not ended, or of which no facts are stored"

@@ -65,7 +65,7 @@ async def play_replays(home: Path | None, wanted: Wanted, out: Output) -> int:
         for result in results:
             try:
                 verdicts.append(await replaying.verdict(original, result, strict=wanted.strict))
-            except EnvironmentFailed as error:
+            except (EnvironmentFailed, InputMissing) as error:
                 failures.append(str(error))
     return _told(verdicts, failures, wanted, out)
 

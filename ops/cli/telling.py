@@ -16,6 +16,7 @@ from schemas.exam import Exams
 from schemas.story import Story
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.errors import TiltyardError
+from tiltyard.reopen.kept import trace_of
 from tiltyard.reopen.regrading import stored_facts
 from tiltyard.reopen.story import so_far, tell, turn_in_full, turn_so_far
 from tiltyard.trace import Trace
@@ -88,7 +89,7 @@ async def show_turn(home: Path | None, episode_id: str, turn: int, out: Output) 
             with open_journal(settings, objects) as journal:
                 full = turn_so_far(spec, *await journal.so_far(episode_id), turn)
         else:
-            full = turn_in_full((await stored_facts(result, objects))[0], turn)
+            full = turn_in_full(await trace_of(result, objects), turn)
     out.value({"episode_id": episode_id, **full.model_dump(mode="json")})
     head = f"episode {episode_id}, {spec.task_id}, policy {spec.policy.target}"
     show_lines(out, [Line(head), Line(""), *full_lines(full)])

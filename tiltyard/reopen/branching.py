@@ -14,9 +14,10 @@ from tiltyard.episode.said import NOT_WATCHED, lost_with, said_until
 from tiltyard.episode.sandboxing import has_unsaved, last_checkpoint
 from tiltyard.errors import BadInput, EnvironmentFailed
 from tiltyard.ports import Journal, Objects, Records, World
+from tiltyard.reopen.kept import no_such_episode, trace_of
 from tiltyard.reopen.past import past_of, until_turn
 from tiltyard.sandbox.tools import is_command
-from tiltyard.trace import Trace, unpack
+from tiltyard.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -111,18 +112,17 @@ class Branching:
     async def point(self, origin: Origin) -> BranchPoint:
         """The state of the parent before the fork's turn.
 
-        Raises ``BadInput`` for an episode or a turn without one, and ``EnvironmentFailed`` for an episode that is
-        between its end and its record: it has one in a moment.
+        Raises ``BadInput`` for an episode or a turn without one, ``InputMissing`` where its trace is gone or
+        damaged, and ``EnvironmentFailed`` for an episode that is between its end and its record: it has one in a
+        moment.
         """
         spec, result = await self._records.spec(origin.episode_id), await self._records.result(origin.episode_id)
         if spec is None:
-            raise BadInput("there is no such episode", field=origin.episode_id)
+            raise no_such_episode(origin.episode_id)
         if result is None:
             return branch_point(await self._open(spec), origin.turn)
-        if not result.trace:
-            raise BadInput("nothing of it was kept: it has no trace", field=origin.episode_id)
-        data = await self._objects.get(result.trace)
-        return await asyncio.to_thread(lambda: branch_point(Parent.of(unpack(data)), origin.turn))
+        parent = Parent.of(await trace_of(result, self._objects))
+        return await asyncio.to_thread(branch_point, parent, origin.turn)
 
     async def _open(self, spec: EpisodeSpec) -> Parent:
         """An episode that goes on meanwhile: turns that have ended stay as they are."""

@@ -14,51 +14,20 @@ from schemas.grade import ContractResult, Measure, RuleResult
 from schemas.regrade import Fact, Judgement, Part, Regrade
 from schemas.task import Task
 from tiltyard.episode.grading import examine, validity_of
-from tiltyard.errors import BadInput, EnvironmentFailed, ObjectsUnreachable
+from tiltyard.errors import BadInput
 from tiltyard.graders.graph import GRADERS, Grader
 from tiltyard.ports import Objects
-from tiltyard.trace import Trace, unpack
+from tiltyard.reopen.kept import exams_of, trace_of
+from tiltyard.trace import Trace
 
 Told = Mapping[str, tuple[str, ...]]
 """What is said of each thing of a part, by its name."""
 
 
 async def stored_facts(recorded: EpisodeResult, objects: Objects) -> tuple[Trace, Exams]:
-    """What the episode was judged by: its trace, and what its tests said.
-
-    Raises ``BadInput`` naming what is missing or damaged, and ``ObjectsUnreachable`` when the store is away.
-    """
-    if not recorded.trace:
-        why = f"it has no trace, for no facts could be collected: {recorded.end}, {recorded.reason}"
-        raise BadInput(why, field=recorded.episode_id, fix="run its task again")
-    trace = _unpacked(recorded, await _object(recorded, "trace", recorded.trace, objects))
-    if not recorded.exams:
-        return trace, _without_exams(recorded, trace)
-    try:
-        return trace, Exams.model_validate_json(await _object(recorded, "exams", recorded.exams, objects))
-    except ValueError:
-        raise BadInput("holds no examinations", field=f"{recorded.episode_id}: exams {recorded.exams}") from None
-
-
-def _unpacked(recorded: EpisodeResult, data: bytes) -> Trace:
-    try:
-        return unpack(data)
-    except BadInput as error:
-        where = f"{recorded.episode_id}: trace {recorded.trace}"
-        raise BadInput(f"cannot be graded again: {error}", field=where, fix="run the task again") from None
-
-
-async def _object(recorded: EpisodeResult, part: str, name: str, objects: Objects) -> bytes:
-    try:
-        return await objects.get(name)
-    except ObjectsUnreachable:
-        raise
-    except EnvironmentFailed as error:
-        where, fix = (
-            f"{recorded.episode_id}: {part} {name}",
-            "put the object back from a copy, or run the task again",
-        )
-        raise BadInput(f"cannot be graded again: {error}", field=where, fix=fix) from error
+    """What the episode was judged by: its trace, and what its tests said. Raises as ``trace_of`` does."""
+    trace = await trace_of(recorded, objects)
+    return trace, await exams_of(recorded, objects) if recorded.exams else _without_exams(recorded, trace)
 
 
 def _without_exams(recorded: EpisodeResult, trace: Trace) -> Exams:

@@ -1,9 +1,6 @@
 """Replays: the decisions of an episode that has ended, made again in a fresh environment, and what they showed."""
 
-import asyncio
 from dataclasses import dataclass
-
-from pydantic import ValidationError
 
 from schemas.episode import EpisodeResult, EpisodeSpec, Origin, PolicySpec
 from schemas.recording import RECORDED, Recording
@@ -11,12 +8,11 @@ from schemas.replay import Verdict
 from schemas.sandbox import DriverName
 from schemas.task import Task
 from tiltyard.episode.tasks import TaskShelf
-from tiltyard.errors import BadInput, EnvironmentFailed, InputMissing, ObjectsUnreachable
 from tiltyard.policies.recorded import keep
 from tiltyard.ports import Objects, Records
+from tiltyard.reopen.kept import no_such_episode, not_ended, task_of, trace_of
 from tiltyard.reopen.recording import recording_of
 from tiltyard.reopen.verdicts import Played, verdict_of, without_facts
-from tiltyard.trace import Trace, unpack
 
 
 @dataclass(frozen=True)
@@ -42,32 +38,11 @@ class Replaying:
         ``InputMissing`` where its trace or its task is gone or damaged, and ``ObjectsUnreachable``."""
         spec, result = await self._records.spec(episode_id), await self._records.result(episode_id)
         if spec is None:
-            fix = "`tiltyard episodes list` names those there are"
-            raise BadInput("there is no such episode", field=episode_id, fix=fix)
+            raise no_such_episode(episode_id)
         if result is None:
-            fix = f"`tiltyard episodes watch {episode_id}` waits for its end"
-            raise BadInput("has not ended, and only what has ended can be replayed", field=episode_id, fix=fix)
-        if not result.trace:
-            why = f"has no trace, as no facts could be collected: {result.end}, {result.reason}"
-            raise BadInput(why, field=episode_id, fix="run its task again")
-        trace = await self._trace(result)
-        return Original(spec, await self._task(spec), Played(result, trace), recording_of(trace))
-
-    async def _trace(self, result: EpisodeResult) -> Trace:
-        try:
-            return await asyncio.to_thread(unpack, await self._objects.get(result.trace))
-        except ObjectsUnreachable:
-            raise
-        except (EnvironmentFailed, BadInput) as error:
-            raise InputMissing(f"the trace {result.trace}", str(error)) from error
-
-    async def _task(self, spec: EpisodeSpec) -> Task:
-        try:
-            return await self._tasks.load(spec.task_digest)
-        except ObjectsUnreachable:
-            raise
-        except (EnvironmentFailed, ValidationError) as error:
-            raise InputMissing(f"the task {spec.task_digest}", str(error)) from error
+            raise not_ended(episode_id)
+        trace = await trace_of(result, self._objects)
+        return Original(spec, await task_of(spec, self._tasks), Played(result, trace), recording_of(trace))
 
     async def plan(
         self,
@@ -92,9 +67,9 @@ class Replaying:
         )
 
     async def verdict(self, original: Original, result: EpisodeResult, *, strict: bool = False) -> Verdict:
-        """What the replay with this outcome found. Raises ``EnvironmentFailed`` where it came to no end of its
-        own."""
+        """What the replay with this outcome found. Raises ``EnvironmentFailed`` where it came to no end of its own,
+        and as ``trace_of`` does for its trace."""
         if not result.trace:
             return without_facts(original.played.result, result)
-        trace = await asyncio.to_thread(unpack, await self._objects.get(result.trace))
+        trace = await trace_of(result, self._objects)
         return verdict_of(original.played, Played(result, trace), original.recording, strict=strict)

@@ -76,7 +76,7 @@ def test_a_trace_that_is_missing_or_changed_is_named(stack_cli: Cli, twice: dict
     finally:
         file.write_bytes(kept)
     for said in (changed.err, missing.err):
-        assert f"{twice['episode_id']}: trace {twice['trace']}: cannot be graded again" in said
+        assert f"the trace {twice['trace']} of {twice['episode_id']}: object {twice['trace']}" in said
 
 
 @pytest.fixture
