@@ -184,6 +184,10 @@ class Journal(Protocol):
         """All turns in order."""
         ...
 
+    async def newest(self, episode_id: str) -> int:
+        """The last generation of which there are turns, for whoever does not know it; 0 where there is none."""
+        ...
+
     async def begin(
         self, episode_id: str, generation: int, turns: Sequence[TurnRecord], inherited: str = ""
     ) -> None:

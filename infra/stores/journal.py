@@ -70,10 +70,8 @@ class SqlJournal:
         rows = await in_thread(self._rows, (episode_id, generation))
         return tuple([await self._record_of(row) for row in rows])
 
-    async def so_far(self, episode_id: str) -> tuple[int, tuple[TurnRecord, ...]]:
-        """The last generation of an episode and its turns, for whoever does not know it; 0 where there is none."""
-        generation = await in_thread(self._newest, episode_id) or 0
-        return generation, await self.read(episode_id, generation)
+    async def newest(self, episode_id: str) -> int:
+        return await in_thread(self._newest, episode_id)
 
     async def begin(
         self, episode_id: str, generation: int, turns: Sequence[TurnRecord], inherited: str = ""
@@ -180,11 +178,10 @@ class SqlJournal:
             (_token(connection, key) or Token()).require(writer)
             yield connection
 
-    def _newest(self, episode_id: str) -> int | None:
+    def _newest(self, episode_id: str) -> int:
         with self._database.reading() as connection:
             (found,) = rows_of(connection, NEWEST, episode_id=episode_id)
-            generation: int | None = found["generation"]
-            return generation
+            return found["generation"] or 0
 
     def _rows(self, key: Key) -> list[Row]:
         with self._database.reading() as connection:

@@ -13,9 +13,11 @@ from ops.cli.turn_in_full import full_lines
 from ops.cli.watching import status_line
 from schemas.episode import EpisodeResult, EpisodeSpec
 from schemas.exam import Exams
+from schemas.journal import TurnRecord
 from schemas.story import Story
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.errors import TiltyardError
+from tiltyard.ports import Journal
 from tiltyard.reopen.kept import trace_of
 from tiltyard.reopen.regrading import stored_facts
 from tiltyard.reopen.story import so_far, tell, turn_in_full, turn_so_far
@@ -71,10 +73,16 @@ async def _story_so_far(settings: Settings, spec: EpisodeSpec, out: Output) -> S
     try:
         with open_objects(settings) as objects, open_journal(settings, objects) as journal:
             task = await TaskShelf(objects).load(spec.task_digest)
-            return so_far(spec, task, *await journal.so_far(spec.episode_id))
+            return so_far(spec, task, *await _newest(journal, spec.episode_id))
     except TiltyardError as error:
         out.note(f"its turns cannot be read: {error}")
         return None
+
+
+async def _newest(journal: Journal, episode_id: str) -> tuple[int, tuple[TurnRecord, ...]]:
+    """The generation that the episode is in, and its turns."""
+    generation = await journal.newest(episode_id)
+    return generation, await journal.read(episode_id, generation)
 
 
 async def show_turn(home: Path | None, episode_id: str, turn: int, out: Output) -> None:
@@ -87,7 +95,7 @@ async def show_turn(home: Path | None, episode_id: str, turn: int, out: Output) 
     with open_objects(settings) as objects:
         if result is None:
             with open_journal(settings, objects) as journal:
-                full = turn_so_far(spec, *await journal.so_far(episode_id), turn)
+                full = turn_so_far(spec, *await _newest(journal, episode_id), turn)
         else:
             full = turn_in_full(await trace_of(result, objects), turn)
     out.value({"episode_id": episode_id, **full.model_dump(mode="json")})

@@ -258,6 +258,19 @@ async def a_checkpoint_belongs_to_a_turn_that_has_ended(journal: Journal) -> Non
     await _refused(JournalClosed, journal.checkpoint(EPISODE, GENERATION, FIRST, 0, "sha256:late"))
 
 
+async def the_newest_generation_is_the_last_that_has_a_turn(journal: Journal) -> None:
+    assert await journal.newest(EPISODE) == 0
+    await journal.take(EPISODE, GENERATION, FIRST)
+    assert await journal.newest(EPISODE) == 0, "a journal that was taken has no turn yet"
+    await _decide(journal, FIRST)
+    assert await journal.newest(EPISODE) == GENERATION
+    for episode, generation in ((EPISODE, GENERATION + 7), (EPISODE, GENERATION + 2), ("ep-2", GENERATION + 9)):
+        await journal.take(episode, generation, FIRST)
+        await journal.decide(episode, generation, FIRST, 0, ASK)
+    await journal.take(EPISODE, GENERATION + 8, FIRST)
+    assert await journal.newest(EPISODE) == GENERATION + 7
+
+
 JOURNAL_CHECKS: tuple[JournalCheck, ...] = (
     an_empty_journal_reads_as_no_turns,
     turns_are_read_back_in_order_and_whole,
@@ -267,6 +280,7 @@ JOURNAL_CHECKS: tuple[JournalCheck, ...] = (
     a_turn_is_observed_only_after_its_decision,
     large_observations_are_read_back_whole,
     a_checkpoint_belongs_to_a_turn_that_has_ended,
+    the_newest_generation_is_the_last_that_has_a_turn,
     who_has_not_taken_the_token_may_not_write,
     the_last_taker_wins,
     a_lower_slice_of_the_same_run_never_wins,

@@ -33,6 +33,10 @@ class MemoryJournal:
         turns = self._book(episode_id, generation).turns
         return tuple(turns[turn] for turn in sorted(turns))
 
+    async def newest(self, episode_id: str) -> int:
+        begun = (key for key, book in self._books.items() if book.turns)
+        return max((generation for known, generation in begun if known == episode_id), default=0)
+
     async def begin(
         self, episode_id: str, generation: int, turns: Sequence[TurnRecord], inherited: str = ""
     ) -> None:
