@@ -20,7 +20,7 @@ is not made at every turn."""
 
 
 class History(Protocol):
-    """``turns`` are shown whole, after ``summary``."""
+    """``turns`` are shown as they are, after ``summary``."""
 
     turns: list[Turn]
     summary: HistorySummary | None
@@ -29,12 +29,12 @@ class History(Protocol):
         """A turn has ended, and ``left`` is what is left of the budgets."""
         ...
 
-    def size(self) -> int:
-        """Bytes of what is shown, as JSON."""
+    def held_bytes(self) -> int:
+        """What it holds, as JSON: what is shown, and what is remembered for the next summary."""
         ...
 
 
-class Whole:
+class Unabridged:
     """All turns."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Whole:
     def add(self, turn: Turn, left: Budgets) -> None:
         self.turns.append(turn)
 
-    def size(self) -> int:
+    def held_bytes(self) -> int:
         self._bytes += sum(len(canonical(turn)) + 1 for turn in self.turns[self._measured :])
         self._measured = len(self.turns)
         return self._bytes
@@ -70,8 +70,8 @@ class Recent:
         if self._bytes > self._limit and len(self.turns) > 1:
             self._summarise(left)
 
-    def size(self) -> int:
-        return self._bytes
+    def held_bytes(self) -> int:
+        return self._bytes + self._memory.bytes
 
     def _summarise(self, left: Budgets) -> None:
         kept = sum(self._sizes)
@@ -90,5 +90,5 @@ RULES: Mapping[str, Callable[[str, ViewLimit, str], History]] = MappingProxyType
 def history_of(task: Task) -> History:
     """The history of an episode of this task, before its first turn."""
     if task.view is None:
-        return Whole()
+        return Unabridged()
     return RULES[task.view.rule](task.view.rule, task.view, task.instruction)

@@ -10,13 +10,17 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from schemas.base import canonical
 from schemas.journal import TurnRecord, Writer
 from schemas.task import Task
 from tiltyard.episode.progress import Progress
 from tiltyard.episode.sandboxing import checkpoint_of, has_unsaved
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Shown turns of all episodes that are kept, as JSON; in memory they take several times that."""
+"""All that is kept, as JSON; in memory it takes several times that."""
+
+ENTRY_BYTES = 2048
+"""What is kept of an episode takes that much however little it is."""
 
 Key = tuple[str, int]
 """An episode and its generation."""
@@ -31,6 +35,11 @@ class Known:
     open: TurnRecord | None = None
     unsaved: bool = False
     checkpoint: str = ""
+
+    @property
+    def bytes(self) -> int:
+        """What it takes, as JSON."""
+        return ENTRY_BYTES + self.progress.held_bytes() + len(canonical(self.open))
 
 
 def known_of(task: Task, turns: Sequence[TurnRecord]) -> Known:
@@ -65,7 +74,7 @@ class KnownJournals:
     def keep(self, key: Key, writer: Writer, known: Known) -> None:
         """``writer`` has ended its slice and written all that ``known`` says."""
         self.taken(key, None)
-        size = known.progress.shown_bytes()
+        size = known.bytes
         self._kept[key] = writer, known, size
         self._bytes += size
         while self._bytes > self._most_bytes:

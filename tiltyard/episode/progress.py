@@ -1,8 +1,9 @@
 """What the journal says of an episode's progress: the view, budgets, stalls. A function of the turns alone."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
-from schemas.base import JsonValue
+from schemas.base import JsonValue, canonical
 from schemas.decision import Call, Decision
 from schemas.journal import TurnRecord
 from schemas.task import Task
@@ -85,9 +86,13 @@ class Progress:
             notice=notice,
         )
 
-    def shown_bytes(self) -> int:
-        """Bytes of the turns that a view shows, and of their summary, as JSON."""
-        return self._history.size()
+    def held_bytes(self) -> int:
+        """What it holds in memory, as JSON: also the task, though others may have the same one."""
+        return self._task_bytes + self._history.held_bytes() + len(canonical([self._memo, self._last_call]))
+
+    @cached_property
+    def _task_bytes(self) -> int:
+        return len(canonical(self._task))
 
     def left(self) -> Budgets:
         """Budgets that are left, never below zero."""

@@ -1,18 +1,21 @@
 """Slices go on from what their worker knows of the journal, exactly as if each had read it."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+import pickle
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from itertools import count
+from itertools import count, zip_longest
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.decision import Decision
+from schemas.base import JsonValue
+from schemas.decision import Call, Decision
 from schemas.episode import EpisodeSpec, PolicySpec
 from schemas.journal import TurnRecord, Writer
+from schemas.observation import Observation
 from schemas.slice import CallRef, LeaseRef, SliceReport, SliceRequest
 from schemas.task import Limits, Task
 from schemas.view import View
@@ -36,6 +39,8 @@ from tiltyard.testing.tally_world import TALLY
 from tiltyard.worlds.engine import Engine
 
 TURNS = 12
+WRITER = Writer(run_id="r", slice_no=0, attempt_id="a")
+
 ASKS = 5
 """The turn in which the episode waits for an answer, in a slice of its own."""
 
@@ -259,18 +264,77 @@ def known(size: int) -> Known:
 
 
 def test_what_is_kept_is_bounded_and_the_oldest_goes_first() -> None:
-    journals = KnownJournals(most_bytes=10_000)
-    writer = Writer(run_id="r", slice_no=0, attempt_id="a")
+    size = 100_000
+    journals = KnownJournals(most_bytes=5 * size)
     for number in range(20):
-        journals.keep((f"e-{number}", 1), writer, known(2_000))
+        journals.keep((f"e-{number}", 1), WRITER, known(size))
     assert len(journals) == 4
-    assert journals.taken(("e-0", 1), writer) is None
-    assert journals.taken(("e-19", 1), writer) is not None
-    assert journals.taken(("e-19", 1), writer) is None, "it is given out once"
-    journals.keep(("e-18", 1), writer, known(2_000))
+    assert journals.taken(("e-0", 1), WRITER) is None
+    assert journals.taken(("e-19", 1), WRITER) is not None
+    assert journals.taken(("e-19", 1), WRITER) is None, "it is given out once"
+    journals.keep(("e-18", 1), WRITER, known(size))
     assert len(journals) == 3
-    journals.keep(("e-20", 1), writer, known(20_000))
+    journals.keep(("e-20", 1), WRITER, known(10 * size))
     assert len(journals) == 0, "one that is larger than all may be is not kept"
+
+
+def _turn(number: int, *made: Call, codes: Sequence[str] = (), memo: JsonValue = None) -> TurnRecord:
+    shown = [
+        Observation(tool="add", status="error" if code else "ok", code=code)
+        for _, code in zip_longest(made, codes, fillvalue="")
+    ]
+    return TurnRecord(turn=number, decision=Decision(calls=made, memo=memo), observations=tuple(shown))
+
+
+def _call(text: str, operation_id: str = "") -> Call:
+    named: dict[str, JsonValue] = {"operation_id": operation_id} if operation_id else {}
+    return Call(tool="add", arguments={"text": text, **named})
+
+
+def _asked(number: int) -> TurnRecord:
+    shown = Observation(tool="ask", status="ok", content="a" * 50_000)
+    return TurnRecord(turn=number, decision=Decision(ask="q" * 50_000), observations=(shown,))
+
+
+LONG = "x" * 20_000
+
+HELD: dict[str, tuple[Task, list[TurnRecord]]] = {
+    "nothing yet": (short(False), []),
+    "a large task": (tally_task(metadata={"text": LONG}), []),
+    "its turns": (short(False), [_turn(n, _call(f"{n}{LONG}")) for n in range(3)]),
+    "the open turn": (short(False), [TurnRecord(turn=0, decision=Decision(calls=(_call(LONG),)))]),
+    "a memo": (short(False), [_turn(0, _call("a"), memo=LONG)]),
+    "the last call before questions": (short(True), [_turn(0, _call(10 * LONG)), _asked(1), _asked(2)]),
+    "remembered calls": (short(True), [_turn(n, _call(f"{n}{LONG}")) for n in range(50)]),
+    "remembered operations": (short(True), [_turn(n, _call(LONG, f"{n}{LONG}")) for n in range(50)]),
+    "remembered answers": (short(True), [_asked(n) for n in range(50)]),
+    "counted errors": (
+        short(True),
+        [_turn(n, *(_call("a"),) * 32, codes=[f"{n * 32 + m:0200d}" for m in range(32)]) for n in range(100)],
+    ),
+}
+
+
+@pytest.mark.parametrize("held", HELD)
+def test_whatever_is_kept_counts(held: str) -> None:
+    """What is held takes several times its JSON in memory, but not more when it is pickled, where each thing is
+    once."""
+    most, written = 200_000, pickle.dumps(HELD[held])
+    each = len(pickle.dumps(known_of(*HELD[held])))
+    journals = KnownJournals(most)
+    for number in range(2 + 4 * most // each):
+        task, turns = pickle.loads(written)  # no two have anything in common
+        journals.keep((f"e-{number}", 1), WRITER, known_of(task, turns))
+    assert len(journals) * each < 2 * most
+
+
+@pytest.mark.parametrize("operation_id", ["", "id"])
+def test_of_a_long_call_no_more_is_remembered_than_will_be_told(operation_id: str) -> None:
+    def weight(text: str) -> int:
+        turns = [_turn(n, _call(f"{n}{text}", operation_id and f"{n}{text}")) for n in range(50)]
+        return len(pickle.dumps(known_of(short(True), [*turns, *map(_asked, (50, 51, 52))])))
+
+    assert weight(10 * LONG) - weight(LONG) < 20 * len(LONG), "but for the last call, of which a stall would tell"
 
 
 async def test_nothing_is_kept_of_an_episode_that_has_ended() -> None:
