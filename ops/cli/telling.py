@@ -15,11 +15,11 @@ from schemas.episode import EpisodeResult, EpisodeSpec
 from schemas.exam import Exams
 from schemas.journal import TurnRecord
 from schemas.story import Story
+from tiltyard.episode.grading import NO_EXAMS
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.errors import TiltyardError
 from tiltyard.ports import Journal
-from tiltyard.reopen.kept import trace_of
-from tiltyard.reopen.regrading import stored_facts
+from tiltyard.reopen.kept import exams_of, trace_of
 from tiltyard.reopen.story import so_far, tell, turn_in_full, turn_so_far
 from tiltyard.trace import Trace
 from workers.bootstrap.ground import open_journal
@@ -47,13 +47,16 @@ async def show_one(home: Path | None, episode_id: str, out: Output) -> None:
 
 
 async def _facts(settings: Settings, result: EpisodeResult, out: Output) -> tuple[Trace | None, Exams]:
-    """What the story is told from. That there is none, or that it cannot be read, is only remarked on."""
+    """What the story is told from. That there is none, or that some cannot be read, is only remarked on."""
+    trace, missing = None, "no story"
     try:
         with open_objects(settings) as objects:
-            return await stored_facts(result, objects)
+            trace = await trace_of(result, objects)
+            missing = "what its tests said is not told"
+            return trace, await exams_of(result, objects) if result.exams else NO_EXAMS
     except TiltyardError as error:
-        out.note(f"no story: {error}")
-        return None, Exams()
+        out.note(f"{missing}: {error}")
+        return trace, NO_EXAMS
 
 
 async def _show_open(settings: Settings, spec: EpisodeSpec, out: Output) -> None:

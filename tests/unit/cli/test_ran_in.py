@@ -30,7 +30,9 @@ DOCKER = SandboxFacts(driver="docker", incarnation=1, image="sha256:617d29405f0f
 AGAIN = DOCKER.model_copy(update={"isolation": "reset", "served_before": 2})
 
 
-async def archived(settings: Settings, facts: SandboxFacts, ended: EpisodeResult | None = None) -> None:
+async def archived(
+    settings: Settings, facts: SandboxFacts, ended: EpisodeResult | None = None, exams: str = ""
+) -> None:
     """An episode that has ended, of a task that asks for another image; this is what its sandbox told."""
     plain = shipped().task("replacement/approved/1")
     task = plain.model_copy(update={"sandbox": SandboxPlan(image="data-query")})
@@ -39,7 +41,7 @@ async def archived(settings: Settings, facts: SandboxFacts, ended: EpisodeResult
     evidence = played.model_copy(update={"sandbox": SandboxEvidence(facts=facts)})
     with open_objects(settings) as objects:
         trace = await objects.put(pack(Trace(task, engine.describe(task.world), evidence)))
-    ended = ended or result(sandbox=facts.driver, trace=trace)
+    ended = ended or result(sandbox=facts.driver, trace=trace, exams=exams)
     with closing(open_database(settings.records_url)) as database:
         await SqlRecords(database).plan([evidence.spec.model_copy(update={"episode_id": "e"})])
         await SqlRecords(database).record(ended)
