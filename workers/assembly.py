@@ -33,6 +33,7 @@ from tiltyard.episode.delivery import Reconciler
 from tiltyard.episode.gateway import Gateway
 from tiltyard.episode.giving_up import GivingUp
 from tiltyard.episode.grading import Examiner
+from tiltyard.episode.known import KnownJournals
 from tiltyard.episode.leasing import Leasing
 from tiltyard.episode.sandboxing import Checkpoints, Sandboxing
 from tiltyard.episode.slices import Committed, SliceRunner
@@ -121,6 +122,10 @@ class _Bench:
         return Checkpoints(self.parts.sandboxes, self.reconciler, self.parts.objects)
 
     @cached_property
+    def known(self) -> KnownJournals:
+        return KnownJournals()
+
+    @cached_property
     def branching(self) -> Branching:
         parts = self.parts
         kept = parts.journal, parts.records, parts.objects
@@ -155,7 +160,8 @@ def activities_of(
 
 def _turns(of: _Bench) -> TurnActivities:
     parts = of.parts
-    runner = SliceRunner(of.gateway, of.checkpoints, parts.journal, of.policies, of.load_task, of.committed)
+    kept = parts.journal, of.policies, of.load_task
+    runner = SliceRunner(of.gateway, of.checkpoints, *kept, of.committed, of.known)
     return TurnActivities(runner, of.settings.host)
 
 
@@ -177,7 +183,7 @@ def _closing(of: _Bench) -> ClosingActivities:
     boxes = SandboxCloser(parts.sandboxes, of.reconciler, parts.objects)
     kept = parts.journal, parts.objects, of.policies
     return ClosingActivities(
-        Closer(parts.world, of.reconciler, of.gateway, boxes, *kept, of.load_task),
+        Closer(parts.world, of.reconciler, of.gateway, boxes, *kept, of.load_task, of.known),
         Examiner(parts.objects, parts.records, parts.sandboxes, *of.place),
         of.settings.host,
     )

@@ -1,6 +1,7 @@
 """Every way an episode can end leaves nothing behind (I5) and one recorded outcome (I6)."""
 
 import asyncio
+import gc
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -30,6 +31,7 @@ from tests.workflow.arena import (
 )
 from tests.workflow.broken_episodes import BrokenEpisode
 from tests.workflow.noted_slices import NotedSlices
+from tiltyard.episode.known import KnownJournals
 from tiltyard.errors import BadInput, EnvironmentFailed, NotPristine, WorldUnreachable
 from workers.assembly import WORKFLOWS
 
@@ -42,6 +44,30 @@ async def test_cancelled_in_the_turns(client: Client, tmp_path: Path) -> None:
         result = await place.outcome(spec)
         assert (result.end, result.validity, result.counts.effects) == (End.CANCELLED, Validity.MISSING, 1)
         assert (result.drain.jobs_found, result.drain.jobs_cancelled) == (1, 1)
+        await place.assert_nothing_left(spec)
+
+
+def known_of(episode_id: str) -> int:
+    """How many workers in this process know a journal of the episode."""
+    kept = (each._kept for each in gc.get_objects() if isinstance(each, KnownJournals))
+    return sum(one == episode_id for keys in kept for one, _ in keys)
+
+
+async def test_cancelled_between_two_slices(client: Client, tmp_path: Path) -> None:
+    """What the last slice left to the next one in the memory of its worker goes with the episode."""
+    asking = {"asking": lambda view: Decision(ask="May I?")}
+    async with arena(client, asking, tmp_path) as place, place.worker():
+        spec = await place.plan(tally_task(), "asking")
+        handle = await place.start(spec)
+
+        async def asks() -> bool:
+            return bool((await place.ground.status(spec.episode_id)).question)
+
+        await until(asks)
+        assert known_of(spec.episode_id) == 1
+        await handle.cancel()
+        assert isinstance(await cause_of(handle), CancelledError)
+        assert known_of(spec.episode_id) == 0
         await place.assert_nothing_left(spec)
 
 

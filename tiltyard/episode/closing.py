@@ -15,6 +15,7 @@ from tiltyard.episode.collecting import SandboxCloser
 from tiltyard.episode.delivery import Reconciler, delivery_id
 from tiltyard.episode.gateway import Clocks, Gateway
 from tiltyard.episode.inheritance import load_inherited
+from tiltyard.episode.known import KnownJournals
 from tiltyard.episode.phases import PhaseClock
 from tiltyard.episode.progress import Progress
 from tiltyard.episode.said import said_earlier
@@ -25,7 +26,10 @@ from tiltyard.trace import Trace, pack
 
 
 class Closer:
-    """Closes leases. After ``close`` nothing of the episode can take effect, and all that did is evidence."""
+    """Closes leases. After ``close`` nothing of the episode can take effect, and all that did is evidence.
+
+    ``known`` is what slices here have left, of which nothing stays of an episode that is closed.
+    """
 
     def __init__(
         self,
@@ -37,6 +41,7 @@ class Closer:
         objects: Objects,
         policies: Policies,
         load_task: Callable[[str], Awaitable[Task]],
+        known: KnownJournals | None = None,
     ) -> None:
         self._world = world
         self._reconciler = reconciler
@@ -46,6 +51,7 @@ class Closer:
         self._objects = objects
         self._policies = policies
         self._load_task = load_task
+        self._known = KnownJournals() if known is None else known
 
     async def close(self, request: CloseRequest) -> CloseReport:
         """Settle, seal, drain and collect. A repeat goes on where it stopped.
@@ -56,6 +62,7 @@ class Closer:
         episode_id = request.spec.episode_id
         ended = await self._policies.close(episode_id)
         await self._journal.close(episode_id, request.lease.generation)
+        self._known.forget((episode_id, request.lease.generation))
         turns = await self._journal.read(episode_id, request.lease.generation)
         took = PhaseClock()
         ending, sandbox, ended_inside = await self._close_sandbox(request, task, turns, took)

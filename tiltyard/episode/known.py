@@ -71,9 +71,13 @@ class KnownJournals:
         self._bytes -= size
         return known if writer is not None and writer == before else None
 
+    def forget(self, key: Key) -> None:
+        """No slice will go on with this journal."""
+        self.taken(key, None)
+
     def keep(self, key: Key, writer: Writer, known: Known) -> None:
         """``writer`` has ended its slice and written all that ``known`` says."""
-        self.taken(key, None)
+        self.forget(key)
         size = known.bytes
         self._kept[key] = writer, known, size
         self._bytes += size
