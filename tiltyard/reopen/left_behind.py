@@ -1,7 +1,6 @@
 """One side of a comparison: an episode's turns, changes and remains, each with its place, without what an open turn
 may have brought about."""
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,8 +8,9 @@ from schemas.base import JsonObject, JsonValue, canonical
 from schemas.episode import End
 from schemas.evidence import Evidence
 from schemas.replay import Difference
-from schemas.world import DeliveryRecord, Facts, LedgerRow
+from schemas.world import Facts
 from tiltyard.graders.trial import Place, agents_place
+from tiltyard.reopen.ledger_places import rows_placed
 from tiltyard.trace import (
     Trace,
     changes_in_order,
@@ -43,7 +43,7 @@ def side_of(trace: Trace, other: Trace) -> Side:
     """An episode as far as it can be compared with another one."""
     evidence, facts = trace.evidence, trace.evidence.facts
     before = _bound(trace, other)
-    changes = _placed(changes_in_order(facts), facts)
+    changes = rows_placed(changes_in_order(facts), facts.deliveries)
     receipts = [(agents_place(receipt.delivery_id), covered_receipt(receipt)) for receipt in facts.receipts]
     files = evidence.sandbox if _files_compared(trace, other) else None
     return Side(
@@ -90,25 +90,6 @@ def _has_settled(trace: Trace) -> bool:
 def _files_compared(left: Trace, right: Trace) -> bool:
     there = all(trace.evidence.sandbox is not None for trace in (left, right))
     return there and all(_effective_open_turn(trace) is None for trace in (left, right))
-
-
-def _placed(rows: Sequence[LedgerRow], facts: Facts) -> Iterator[tuple[Place | None, LedgerRow]]:
-    """Each change with the place of the call that brought it about. One of a deferred job belongs to the call that
-    let its time come; ``None`` is what came after the turns."""
-    closed = sorted((one for one in facts.deliveries if one.reply is not None), key=_first)
-    firsts = [_first(one) for one in closed]
-    waiting = next((agents_place(one.delivery_id) for one in facts.deliveries if one.reply is None), None)
-    for row in rows:
-        if row.cause_kind == "delivery":
-            yield agents_place(row.cause), row
-        else:
-            earlier = reversed(closed[: bisect_right(firsts, row.position)])
-            around = next((one for one in earlier if one.reply and row.position <= one.reply.last), None)
-            yield agents_place(around.delivery_id) if around is not None else waiting, row
-
-
-def _first(delivery: DeliveryRecord) -> int:
-    return delivery.reply.first if delivery.reply is not None else 0
 
 
 def _faults(facts: Facts) -> dict[Place, str]:

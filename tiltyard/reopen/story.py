@@ -10,7 +10,8 @@ from schemas.task import Task
 from tiltyard.episode.grading import NO_EXAMS
 from tiltyard.episode.phases import PHASES
 from tiltyard.errors import BadInput
-from tiltyard.graders.trial import agents_place
+from tiltyard.graders.trial import Place, agents_place
+from tiltyard.reopen.ledger_places import rows_placed
 from tiltyard.reopen.points import points_of
 from tiltyard.reopen.told_turns import Told, told_turn
 from tiltyard.trace import Trace
@@ -70,17 +71,11 @@ def turn_in_full(trace: Trace, number: int) -> TurnInFull:
     facts, boxes = evidence.facts, evidence.sandbox
     said = () if boxes is None else (*boxes.earlier, boxes.facts)
     deliveries = tuple(one for one in facts.deliveries if _is_of(one.delivery_id, number))
-    spans = [(one.reply.first, one.reply.last) for one in deliveries if one.reply is not None]
     return TurnInFull(
         turn=told_turn(record, told, evidence.spec.kept_turns),
         record=record,
         deliveries=deliveries,
-        ledger=tuple(
-            row
-            for row in facts.ledger
-            if (row.cause_kind == "delivery" and _is_of(row.cause, number))
-            or any(first <= row.position <= last for first, last in spans)
-        ),
+        ledger=tuple(row for place, row in rows_placed(facts.ledger, facts.deliveries) if _is_in(place, number)),
         receipts=tuple(one for one in facts.receipts if _is_of(one.delivery_id, number)),
         commands=tuple(one for told in said for one in told.commands if _is_of(one.op_id, number)),
         processes=tuple(one for told in said for one in told.processes if _is_of(one.op_id, number)),
@@ -109,5 +104,8 @@ def no_such_turn(turns: Sequence[TurnRecord], number: int) -> BadInput:
 
 
 def _is_of(sent: str, turn: int) -> bool:
-    place = agents_place(sent)
+    return _is_in(agents_place(sent), turn)
+
+
+def _is_in(place: Place | None, turn: int) -> bool:
     return place is not None and place[0] == turn

@@ -1,6 +1,5 @@
 """The turns of an episode: each call joined with the world's record of it, its receipt and what it changed."""
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from tiltyard.episode.delivery import delivery_id
 from tiltyard.graders.state import kind_of
 from tiltyard.graders.trial import Place, agents_place
 from tiltyard.graders.values import MISSING, differing, member
+from tiltyard.reopen.ledger_places import rows_placed
 
 KeyT = TypeVar("KeyT")
 ItemT = TypeVar("ItemT")
@@ -43,7 +43,7 @@ class Told:
         return cls(
             ids=(evidence.spec.episode_id, facts.generation),
             deliveries=deliveries,
-            rows=rows_by_place(facts.ledger, deliveries),
+            rows=_grouped(rows_placed((row for row in facts.ledger if not row.system), facts.deliveries)),
             receipts={receipt.delivery_id: receipt for receipt in facts.receipts},
             jobs=_grouped((job.created_by, job) for job in facts.jobs),
             readings=evidence.in_flight,
@@ -54,23 +54,6 @@ class Told:
     def later(self) -> tuple[WorldChange, ...]:
         """Changes that belong to no call of the agent's that has ended."""
         return tuple(map(change_of, self.rows.get(None, ())))
-
-
-def rows_by_place(
-    ledger: Sequence[LedgerRow], deliveries: Mapping[Place, DeliveryRecord]
-) -> Mapping[Place | None, list[LedgerRow]]:
-    """The rows of the world's own entities by the call that made them. What a job did belongs to the call that
-    moved the clock over it; ``None`` is for what came when no call of the agent's did."""
-    spans = sorted((one.reply.first, one.reply.last, place) for place, one in deliveries.items() if one.reply)
-    rows = sorted((row for row in ledger if not row.system), key=lambda row: row.position)
-    return _grouped((_place_of(row, spans), row) for row in rows)
-
-
-def _place_of(row: LedgerRow, spans: Sequence[tuple[int, int, Place]]) -> Place | None:
-    if row.cause_kind == "delivery":
-        return agents_place(row.cause)
-    at = bisect_right(spans, row.position, key=lambda span: span[0]) - 1
-    return spans[at][2] if at >= 0 and row.position <= spans[at][1] else None
 
 
 def _grouped(pairs: Iterable[tuple[KeyT, ItemT]]) -> Mapping[KeyT, list[ItemT]]:
