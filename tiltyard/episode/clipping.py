@@ -6,6 +6,8 @@ from schemas.observation import Observation
 MAX_CODE = 200
 """Characters of an observation's code. It is a short word, unless a world or a task file makes it long."""
 
+MAX_CHARACTER_BYTES = 4
+
 
 def clip(observation: Observation, limit: int) -> Observation:
     """An observation of at most ``limit`` bytes of content and of message; what was cut is counted, not hidden."""
@@ -16,6 +18,16 @@ def clip(observation: Observation, limit: int) -> Observation:
         return observation
     cut = {"content": content, "truncated_bytes": observation.truncated_bytes + cut_bytes}
     return observation.model_copy(update={**kept, **cut})
+
+
+def as_shown(observation: Observation, shown: Observation) -> tuple[Observation, ...]:
+    """What it may have been shown as, were it ``shown``, under whichever limit: whole where nothing was cut there,
+    else cut to as many bytes, or the few more that the next character did not fit into."""
+    if not shown.truncated_bytes:
+        return (observation,)
+    text = shown.content if isinstance(shown.content, str) else canonical(shown.content).decode("utf-8", "replace")
+    least = max(_size(text), _size(shown.message))
+    return tuple(clip(observation, limit) for limit in range(least, least + MAX_CHARACTER_BYTES))
 
 
 def clipped(content: JsonValue, limit: int) -> tuple[JsonValue, int]:

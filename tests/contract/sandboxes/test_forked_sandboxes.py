@@ -16,6 +16,7 @@ from tests.contract.sandboxes.abuse_yard import Yard
 from tiltyard.policies.catalogue import open_script
 from tiltyard.ports import Policy
 from tiltyard.reopen.branching import Parent, branch_point
+from tiltyard.reopen.changing import changed
 from tiltyard.suite import shipped
 from tiltyard.testing.memory_objects import MemoryObjects
 from tiltyard.testing.memory_worlds import MemoryWorlds
@@ -149,3 +150,12 @@ async def test_what_was_kept_is_not_run_again(yard: Yard) -> None:
     parent = await stage.play(Acts(RANDOM, "echo two"), 1)
     fork = await stage.play(Acts("", "cat file"), None, stage.point(parent, 1))
     assert stdout(fork, 0) == stdout(fork, 1) != ""
+
+
+@pytest.mark.parametrize("limits", [(65_536, 256), (256, 65_536), (300, 257)])
+async def test_another_limit_of_what_is_shown_does_not_matter(yard: Yard, limits: tuple[int, int]) -> None:
+    stage = Stage(yard)
+    before, after = (changed(REPAIR, limits={"observation_bytes": size}) for size in limits)
+    parent = await stage.play(Acts("seq 1 2000 | tee file", "cat file"), None, task=before)
+    fork = await stage.play(Acts("", "cat file"), None, stage.point(parent, 1, before), task=after)
+    assert fork.ending.end is End.SUBMITTED, fork.ending.reason

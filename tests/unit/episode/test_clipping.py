@@ -3,11 +3,13 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schemas.decision import Decision
 from schemas.observation import Observation
 from schemas.task import Task
-from tiltyard.episode.clipping import MAX_CODE, clip
+from tiltyard.episode.clipping import MAX_CODE, as_shown, clip
 from tiltyard.policies.script import call, give_up
 from tiltyard.suite import shipped
 from tiltyard.testing.memory_worlds import MemoryWorlds
@@ -85,3 +87,14 @@ async def test_bad_arguments_are_quoted_in_part(decision: Decision) -> None:
     assert seen.code in ("bad_arguments", "unknown_tool")
     assert max(seen.message.count("x"), seen.message.count("y")) <= MAX_QUOTED + 20
     assert (seen.truncated_bytes, len(seen.message) < 2_000) == (0, True)
+
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
+
+
+@given(TEXTS | st.lists(TEXTS), TEXTS, st.integers(1, 60))
+def test_what_was_shown_is_known_again_under_whichever_limit(content: Any, message: str, limit: int) -> None:
+    whole = shown(content=content, message=message)
+    assert clip(whole, limit) in as_shown(whole, clip(whole, limit))
+    longer = shown(content=content, message=message + "x" * 100)
+    assert clip(whole, limit) not in as_shown(longer, clip(whole, limit)), "what was cut is counted"
