@@ -7,7 +7,7 @@ from infra.sandboxes.bwrap import INSIDE_ID
 from infra.sandboxes.volumes import Volume
 from schemas.sandbox import Enforced
 
-Told = Mapping[str, Any]
+Found = Mapping[str, Any]
 
 OLDEST = (3, 9)
 """The oldest Python that the supervisor runs on."""
@@ -16,7 +16,7 @@ FORKS = 8
 """How many processes the probe allowed itself."""
 
 
-def _is_closed(told: Told) -> bool:
+def _is_closed(told: Found) -> bool:
     status = told["status"]
     return (
         not told["written"]
@@ -27,11 +27,11 @@ def _is_closed(told: Told) -> bool:
     )
 
 
-def _is_silent(told: Told) -> bool:
+def _is_silent(told: Found) -> bool:
     return set(told["interfaces"]) <= {"lo"} and not told["routes"] and not told["vsock"]
 
 
-REQUIRED: Mapping[str, Callable[[Told], bool]] = {
+REQUIRED: Mapping[str, Callable[[Found], bool]] = {
     f"Python {OLDEST[0]}.{OLDEST[1]} or later": lambda told: tuple(told["version"]) >= OLDEST,
     "a process and a user of its own": lambda told: told["ids"] == [INSIDE_ID, INSIDE_ID, 1],
     "a limit of processes that counts its own alone (Linux 5.14 or later)": lambda told: told["processes"] > 1,
@@ -41,12 +41,12 @@ REQUIRED: Mapping[str, Callable[[Told], bool]] = {
 """Without one of these it is no sandbox."""
 
 
-def lacking(told: Told) -> str:
+def lacking(told: Found) -> str:
     """What it ought to be and is not; empty when it is a sandbox."""
     return "; ".join(name for name, holds in REQUIRED.items() if not holds(told))
 
 
-def enforced(told: Told, groups: Collection[Enforced], volumes: Collection[Volume]) -> tuple[Enforced, ...]:
+def enforced(told: Found, groups: Collection[Enforced], volumes: Collection[Volume]) -> tuple[Enforced, ...]:
     """What a sandbox can be held to.
 
     Memory only by control groups: without them each process is held to it, but not all of them together. CPU and

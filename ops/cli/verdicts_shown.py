@@ -38,8 +38,6 @@ PARTS = {
 }
 """What diverged, in words."""
 
-Told = Outcome | Verdict
-
 SHORT = 80
 """Characters of both sides that stand in one line."""
 
@@ -59,7 +57,8 @@ def _lines(verdict: Verdict, strict: bool) -> Iterator[Line]:
     if verdict.diverged:
         yield from _divergence(verdict)
     else:
-        included = "; digests, grade and drain report are the same too" if strict else ""
+        minded = "the digests" if verdict.not_compared else "digests, grade and drain report"
+        included = f"; {minded} are the same too" if strict else ""
         yield Line(f"same      {counted(verdict.turns, 'turn')} and what they left{included}", hang=12)
     for number, one in enumerate(verdict.differs):
         yield Line(f"{'differs' if not number else '':<10}{one.what}: {_in_line(one.left, one.right)}", hang=12)
@@ -115,7 +114,7 @@ def _first_line(left: JsonValue, right: JsonValue) -> tuple[int, JsonValue, Json
     return number + 1, one, other
 
 
-def where(told: Told) -> str:
+def where(told: Outcome | Verdict) -> str:
     """The place of a divergence in words."""
     if told.turn is None:
         return "before the first turn" if told.what == "input" else "after the last turn"

@@ -22,7 +22,7 @@ from tiltyard.errors import (
 )
 from tiltyard.ports import Journal, Objects, Sandboxes
 from tiltyard.sandbox.files import marks_of, start_of
-from tiltyard.sandbox.keeping import EMPTY, Whole, fetch, keep, known_to, look_up_whole
+from tiltyard.sandbox.keeping import EMPTY, WholeManifest, fetch, keep, known_to, look_up_whole
 from tiltyard.sandbox.tools import may_change_files
 
 
@@ -177,7 +177,7 @@ class Checkpoints:
         """What the checkpoint ``last`` leaves out, each with why; nothing for no checkpoint."""
         return (await self._base(last))[0].files.skipped
 
-    async def _base(self, last: str) -> tuple[Manifest, Whole | None]:
+    async def _base(self, last: str) -> tuple[Manifest, WholeManifest | None]:
         """The last manifest. One that is missing or damaged is no base: then everything is kept anew."""
         if not last:
             return EMPTY, None

@@ -9,7 +9,7 @@ from schemas.replay import Difference
 from schemas.story import Apart, ApartSide
 from tiltyard.errors import BadInput
 from tiltyard.reopen.compare import first_difference
-from tiltyard.reopen.told_turns import Told, told_turn
+from tiltyard.reopen.told_turns import CallFacts, told_turn
 from tiltyard.trace import Trace
 
 UNDECIDED = {"thought", "memo", "tokens"}
@@ -69,5 +69,5 @@ def _side(trace: Trace, result: EpisodeResult, turn: int | None) -> ApartSide:
         reason=result.reason,
         score=result.score,
         contracts=result.contracts,
-        turn=told_turn(record, Told.of(evidence), evidence.spec.kept_turns) if record is not None else None,
+        turn=told_turn(record, CallFacts.of(evidence), evidence.spec.kept_turns) if record is not None else None,
     )

@@ -20,7 +20,7 @@ from tiltyard.ports import Objects
 from tiltyard.reopen.kept import exams_of, trace_of
 from tiltyard.trace import Trace
 
-Told = Mapping[str, tuple[str, ...]]
+Said = Mapping[str, tuple[str, ...]]
 """What is said of each thing of a part, by its name."""
 
 
@@ -76,22 +76,22 @@ def _tests(task: Task) -> list[tuple[int, TestsContract]]:
     return [(at, one) for at, one in enumerate(task.contracts) if isinstance(one, TestsContract)]
 
 
-def _facts(part: Part, before: Told | None, after: Told | None) -> Iterator[Fact]:
+def _facts(part: Part, before: Said | None, after: Said | None) -> Iterator[Fact]:
     if before is None or after is None:
         return
     for name in dict.fromkeys((*before, *after)):
         yield Fact(part=part, name=name, before=before.get(name, ()), after=after.get(name, ()))
 
 
-def _validity(of: Judgement) -> Told:
+def _validity(of: Judgement) -> Said:
     return {"validity": (of.validity.value, of.reason) if of.reason else (of.validity.value,)}
 
 
-def _score(of: Judgement) -> Told:
+def _score(of: Judgement) -> Said:
     return {name: (f"{value:.6g}",) for name, value in of.score.model_dump().items()}
 
 
-def _contracts(of: Judgement) -> Told:
+def _contracts(of: Judgement) -> Said:
     return {one.name: _verdict(one) for one in of.contracts}
 
 
@@ -99,7 +99,7 @@ def _verdict(contract: ContractResult) -> tuple[str, ...]:
     return ("passed",) if contract.passed else ("failed", *contract.why)
 
 
-def _rules(of: Judgement) -> Told | None:
+def _rules(of: Judgement) -> Said | None:
     return None if of.rules is None else {name: _held(of.rules[at]) for at, name in enumerate(_numbered(of.rules))}
 
 
@@ -118,7 +118,7 @@ def _held(rule: RuleResult) -> tuple[str, ...]:
     return (f"{'held' if rule.held else 'broken'}, weight {rule.weight:g}", *filter(None, (rule.why,)))
 
 
-def _measures(of: Judgement) -> Told | None:
+def _measures(of: Judgement) -> Said | None:
     return None if of.measures is None else {one.dimension: _ratio(one) for one in of.measures}
 
 
@@ -126,15 +126,15 @@ def _ratio(one: Measure) -> tuple[str, ...]:
     return (f"{one.used} used, {one.reference} by the reference",)
 
 
-def _safety(of: Judgement) -> Told:
+def _safety(of: Judgement) -> Said:
     return _gathered((one.kind, one.detail) for one in of.safety)
 
 
-def _risks(of: Judgement) -> Told:
+def _risks(of: Judgement) -> Said:
     return _gathered((f"{one.rule} (tier {one.tier})", one.detail) for one in of.risks)
 
 
-def _gathered(found: Iterable[tuple[str, str]]) -> Told:
+def _gathered(found: Iterable[tuple[str, str]]) -> Said:
     """Details by what they are of; their order says nothing."""
     gathered: dict[str, list[str]] = {}
     for name, detail in found:
@@ -142,7 +142,7 @@ def _gathered(found: Iterable[tuple[str, str]]) -> Told:
     return {name: tuple(sorted(details)) for name, details in gathered.items()}
 
 
-PARTS: Mapping[Part, Callable[[Judgement], Told | None]] = {
+PARTS: Mapping[Part, Callable[[Judgement], Said | None]] = {
     "validity": _validity,
     "score": _score,
     "contract": _contracts,

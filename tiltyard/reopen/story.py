@@ -13,7 +13,7 @@ from tiltyard.errors import BadInput
 from tiltyard.graders.trial import Place, agents_place
 from tiltyard.reopen.ledger_places import rows_placed
 from tiltyard.reopen.points import points_of
-from tiltyard.reopen.told_turns import Told, told_turn
+from tiltyard.reopen.told_turns import CallFacts, told_turn
 from tiltyard.trace import Trace
 
 NOTES = {
@@ -26,7 +26,7 @@ NOTES = {
 def tell(trace: Trace, result: EpisodeResult, exams: Exams = NO_EXAMS) -> Story:
     """The story of an episode that has ended. A function of its trace, its outcome and its examinations."""
     evidence = trace.evidence
-    told = Told.of(evidence)
+    told = CallFacts.of(evidence)
     return Story(
         episode_id=result.episode_id,
         instruction=trace.task.instruction,
@@ -42,7 +42,7 @@ def tell(trace: Trace, result: EpisodeResult, exams: Exams = NO_EXAMS) -> Story:
 
 def so_far(spec: EpisodeSpec, task: Task, generation: int, turns: Sequence[TurnRecord]) -> Story:
     """The story of an episode that runs, as far as its journal tells it."""
-    told = Told(ids=(spec.episode_id, generation))
+    told = CallFacts(ids=(spec.episode_id, generation))
     return Story(
         episode_id=spec.episode_id,
         instruction=task.instruction,
@@ -67,7 +67,7 @@ def turn_in_full(trace: Trace, number: int) -> TurnInFull:
     """One turn with everything that is kept of it. Raises ``BadInput`` for a turn that there is not."""
     evidence = trace.evidence
     record = _turn(evidence.turns, number)
-    told = Told.of(evidence)
+    told = CallFacts.of(evidence)
     facts, boxes = evidence.facts, evidence.sandbox
     said = () if boxes is None else (*boxes.earlier, boxes.facts)
     deliveries = tuple(one for one in facts.deliveries if _is_of(one.delivery_id, number))
@@ -86,7 +86,7 @@ def turn_in_full(trace: Trace, number: int) -> TurnInFull:
 
 def turn_so_far(spec: EpisodeSpec, generation: int, turns: Sequence[TurnRecord], number: int) -> TurnInFull:
     """One turn of an episode that runs, as far as its journal tells it. Raises ``BadInput`` as above."""
-    record, told = _turn(turns, number), Told(ids=(spec.episode_id, generation))
+    record, told = _turn(turns, number), CallFacts(ids=(spec.episode_id, generation))
     return TurnInFull(turn=told_turn(record, told, spec.kept_turns), record=record)
 
 

@@ -23,7 +23,7 @@ ItemT = TypeVar("ItemT")
 
 
 @dataclass(frozen=True)
-class Told:
+class CallFacts:
     """All that is known of calls: by their places what the world recorded and changed, by their ids the rest."""
 
     ids: tuple[str, int] | None = None
@@ -35,7 +35,7 @@ class Told:
     inside: Mapping[tuple[int, int], Sequence[Place]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, evidence: Evidence) -> "Told":
+    def of(cls, evidence: Evidence) -> "CallFacts":
         """All that the evidence says."""
         facts = evidence.facts
         placed = ((agents_place(record.delivery_id), record) for record in facts.deliveries)
@@ -63,7 +63,7 @@ def _grouped(pairs: Iterable[tuple[KeyT, ItemT]]) -> Mapping[KeyT, list[ItemT]]:
     return groups
 
 
-def told_turn(record: TurnRecord, told: Told, kept: int = 0) -> TurnStory:
+def told_turn(record: TurnRecord, told: CallFacts, kept: int = 0) -> TurnStory:
     """One turn; the first ``kept`` ones a fork has of its parent."""
     decision, shown = record.decision, record.observations
     return TurnStory(
@@ -82,7 +82,7 @@ def told_turn(record: TurnRecord, told: Told, kept: int = 0) -> TurnStory:
     )
 
 
-def _own_call(record: TurnRecord, index: int, call: Call, told: Told) -> CallStory:
+def _own_call(record: TurnRecord, index: int, call: Call, told: CallFacts) -> CallStory:
     place = (record.turn, index, 0)
     observations = record.observations or ()
     sent = delivery_id(*told.ids, record.turn, index) if told.ids is not None else ""
@@ -96,7 +96,7 @@ def _own_call(record: TurnRecord, index: int, call: Call, told: Told) -> CallSto
     )
 
 
-def _inside(place: Place, told: Told) -> CallStory:
+def _inside(place: Place, told: CallFacts) -> CallStory:
     """A call that a program in the sandbox made; what it was shown, the agent may never have seen."""
     made = told.deliveries[place]
     shown = Observation(tool=made.tool, **dict(made.reply.shown)) if made.reply is not None else None
@@ -105,7 +105,7 @@ def _inside(place: Place, told: Told) -> CallStory:
     )
 
 
-def _call(place: Place, tool: str, sent: str, told: Told) -> CallStory:
+def _call(place: Place, tool: str, sent: str, told: CallFacts) -> CallStory:
     """What the world has of a call, whoever made it."""
     recorded = told.deliveries.get(place)
     reply = recorded.reply if recorded is not None else None

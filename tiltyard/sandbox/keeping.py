@@ -40,7 +40,7 @@ EMPTY = Manifest()
 """The manifest before the first one."""
 
 
-class Whole(NamedTuple):
+class WholeManifest(NamedTuple):
     """A manifest that is stored whole, and its name."""
 
     name: str
@@ -58,7 +58,7 @@ async def keep(
     snapshot: Snapshot,
     start: Snapshot,
     base: Manifest = EMPTY,
-    whole: Whole | None = None,
+    whole: WholeManifest | None = None,
 ) -> tuple[str, Manifest]:
     """(the name of the manifest, the manifest) of these files. Contents that ``known_to`` has may be left out.
 
@@ -81,18 +81,18 @@ async def look_up(objects: Objects, name: str) -> Manifest:
     return (await look_up_whole(objects, name))[0]
 
 
-async def look_up_whole(objects: Objects, name: str) -> tuple[Manifest, Whole]:
+async def look_up_whole(objects: Objects, name: str) -> tuple[Manifest, WholeManifest]:
     """(the manifest that ``keep`` named so, the one that it was stored as a change of, which may be itself)."""
     found = await asyncio.to_thread(unpack_manifest, await objects.get(name))
     if isinstance(found, Manifest):
-        return found, Whole(name, found)
+        return found, WholeManifest(name, found)
     base = await asyncio.to_thread(unpack_manifest, await objects.get(found.whole))
     if not isinstance(base, Manifest):
         raise BadInput("is a change of something that is no whole manifest", field="manifest")
-    return await asyncio.to_thread(_changed, base, found), Whole(found.whole, base)
+    return await asyncio.to_thread(_changed, base, found), WholeManifest(found.whole, base)
 
 
-def _stored(manifest: Manifest, whole: Whole | None) -> Manifest | ManifestChange:
+def _stored(manifest: Manifest, whole: WholeManifest | None) -> Manifest | ManifestChange:
     """As it is stored. Where one more entry differs each time, changes and whole ones cost as much in all when a
     whole one is stored at so many entries as the square root of twice the files."""
     if whole is None:

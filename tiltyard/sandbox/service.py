@@ -49,7 +49,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Told:
+class Response:
     """The answer. ``took_s`` are the real seconds that the world needed for it; what went before was lost.
 
     ``now_s`` is the world's clock after a call that it has taken, ``elsewhere_s`` what that had made up for.
@@ -70,7 +70,7 @@ class WorldService:
 
     async def answer(
         self, access: WorldAccess, incarnation: int, exposes: Mapping[str, Sequence[str]], asked: Asked
-    ) -> Told:
+    ) -> Response:
         """The answer. Raises ``WorldUnreachable`` past the deadline: the same may be asked again."""
         service = asked.host.removesuffix(WORLD_SUFFIX)
         tools = exposes.get(service) if asked.host.endswith(WORLD_SUFFIX) else None
@@ -90,16 +90,16 @@ class WorldService:
             return _refusal(400, "bad_arguments", "the body is not a JSON object; send the tool's arguments as one")
         return await self._call(access, incarnation, tool, arguments, asked)
 
-    async def _listing(self, world: str, tools: Sequence[str], asked: Asked) -> Told:
+    async def _listing(self, world: str, tools: Sequence[str], asked: Asked) -> Response:
         if asked.method not in ("GET", "HEAD"):
             return _refusal(405, "method_not_allowed", "GET / lists the tools; POST to /TOOL calls one")
         known = await self._reconciler.until_reply(lambda: self._world.describe(world))
         told = [tool.model_dump(mode="json", include=LISTED) for tool in known if tool.name in tools]
-        return Told(200, canonical({"tools": told}))
+        return Response(200, canonical({"tools": told}))
 
     async def _call(
         self, access: WorldAccess, incarnation: int, tool: str, arguments: JsonObject, asked: Asked
-    ) -> Told:
+    ) -> Response:
         request = DeliveryRequest(
             namespace=access.namespace,
             generation=access.generation,
@@ -119,7 +119,7 @@ class WorldService:
         except DeliveryConflict as error:
             return _refusal(409, "conflict", str(error))
         took_s = time.monotonic() - began - lost_s
-        return Told(*_shown(reply), took_s=took_s, now_s=reply.now_s, elsewhere_s=reply.elsewhere_s)
+        return Response(*_shown(reply), took_s=took_s, now_s=reply.now_s, elsewhere_s=reply.elsewhere_s)
 
 
 def _shown(reply: DeliveryReply) -> tuple[int, bytes]:
@@ -133,8 +133,8 @@ def _shown(reply: DeliveryReply) -> tuple[int, bytes]:
     return PLANNED if reply.fault == "error_status" else STATUS.get(shown.code, REFUSED), told
 
 
-def _refusal(status: int, code: str, message: str) -> Told:
-    return Told(status, canonical({"code": code, "message": message}))
+def _refusal(status: int, code: str, message: str) -> Response:
+    return Response(status, canonical({"code": code, "message": message}))
 
 
 def _arguments(body: bytes) -> JsonObject | None:

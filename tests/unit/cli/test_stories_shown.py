@@ -26,7 +26,7 @@ from tests.unit.reopen.played import graded, left_open, played, story_of, told, 
 from tests.unit.reopen.test_story import LOST, ORDER, PASSES
 from tiltyard.reopen.apart import apart
 from tiltyard.reopen.story import so_far, tell, turn_in_full
-from tiltyard.reopen.told_turns import Told, told_turn
+from tiltyard.reopen.told_turns import CallFacts, told_turn
 
 WIDTHS = [60, 80, 200]
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -120,7 +120,7 @@ def test_nothing_that_an_agent_or_a_world_says_steers_the_terminal() -> None:
 def turn(number: int, status: str = "ok", **content: Any) -> TurnStory:
     seen = Observation(tool="look", status=status, content=content or {"exit_code": 0})  # type: ignore[arg-type]
     record = TurnRecord(turn=number, decision=Decision(calls=(Call(tool="look"),)), observations=(seen,))
-    return told_turn(record, Told())
+    return told_turn(record, CallFacts())
 
 
 def test_of_very_many_turns_the_ends_and_what_went_wrong_are_shown() -> None:

@@ -19,7 +19,7 @@ from tiltyard.sandbox.files import start_of
 from tiltyard.sandbox.keeping import (
     EMPTY,
     MAX_PACKS,
-    Whole,
+    WholeManifest,
     fetch,
     keep,
     known_to,
@@ -60,7 +60,7 @@ class Keeper:
     start: Snapshot = NO_FILES
     objects: MemoryObjects = field(default_factory=MemoryObjects)
     base: Manifest = EMPTY
-    whole: Whole | None = None
+    whole: WholeManifest | None = None
 
     async def keep(self, files: Snapshot) -> tuple[str, int]:
         """(the name, bytes that were sent and stored for it)."""

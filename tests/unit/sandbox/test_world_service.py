@@ -11,7 +11,7 @@ from schemas.sandbox import WorldAccess
 from schemas.world import Lease
 from tiltyard.episode.delivery import Reconciler
 from tiltyard.errors import WorldUnreachable
-from tiltyard.sandbox.service import Asked, Told, WorldService
+from tiltyard.sandbox.service import Asked, Response, WorldService
 from tiltyard.testing.engine_bench import lease_request
 from tiltyard.testing.gated_world import GatedWorld
 from tiltyard.testing.local_world import LocalWorld
@@ -36,7 +36,7 @@ class Desk:
 
     async def ask(
         self, method: str, url: str, body: Any = None, number: int = 0, incarnation: int = 1
-    ) -> tuple[int, Any, Told]:
+    ) -> tuple[int, Any, Response]:
         host, _, path = url.partition("/")
         self._asked += 1
         sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
