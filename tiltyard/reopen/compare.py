@@ -1,5 +1,5 @@
 """The one comparison of two episodes: turn by turn, then what they left. It is of what the trace digest covers, so
-episodes without a difference have equal digests, except for what ``not_compared`` names."""
+episodes of one task without a difference have equal digests, except for what ``not_compared`` names."""
 
 from collections.abc import Iterator
 from itertools import zip_longest
@@ -18,9 +18,10 @@ def first_difference(left: Trace, right: Trace) -> Difference | None:
 
     Of each turn in order: the decision, what each call was shown, the faults that fired, the clock, the changes of
     the world. Then receipts, deferred jobs, graded files and the end. What commands showed is compared after the
-    normalisers of each one's task. A turn that was open at the end is left out on both sides.
+    normalisers of the left one's task, and of files those that it grades. A turn that was open at the end is left
+    out on both sides.
     """
-    sides = side_of(left, right), side_of(right, left)
+    sides = side_of(left, right, left.task), side_of(right, left, left.task)
     return next(_differences(*sides), None)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from schemas.base import JsonObject, JsonValue, canonical, sha256
+from schemas.contract import TestsContract
 from schemas.evidence import SandboxEvidence
 from schemas.replay import Differing
 from schemas.task import Task
@@ -22,6 +23,20 @@ OF_THE_TASK = ("limits", "settle", "waiting", "polling_tools", "answers", "tools
 def environment_differs(left: Trace, right: Trace) -> tuple[Differing, ...]:
     """Whatever of the environments was not the same."""
     return tuple(differing(_environment(left), _environment(right)))
+
+
+def rules_of_comparison_differ(left: Trace, right: Trace) -> tuple[Differing, ...]:
+    """Whatever of the two tasks says what of an episode is compared. As both are compared by the left one's, it is
+    the cause of no difference."""
+    return tuple(differing(_rules_of_comparison(left.task), _rules_of_comparison(right.task)))
+
+
+def _rules_of_comparison(task: Task) -> JsonObject:
+    graded = [(index, one) for index, one in enumerate(task.contracts) if isinstance(one, TestsContract)]
+    return {
+        "sandbox": {"normalise": None if task.sandbox is None else list(task.sandbox.normalise)},
+        "contracts": {str(index): {"sources": list(contract.sources)} for index, contract in graded},
+    }
 
 
 def tools_differ(left: Trace, right: Trace) -> Mapping[str, tuple[Differing, ...]]:

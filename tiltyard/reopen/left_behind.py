@@ -1,6 +1,7 @@
 """One side of a comparison: an episode's turns, changes and remains, each with its place, without what an open turn
 may have brought about."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ from schemas.base import JsonObject, JsonValue, canonical
 from schemas.episode import End
 from schemas.evidence import Evidence
 from schemas.replay import Difference
+from schemas.task import Task
 from schemas.world import Facts
 from tiltyard.graders.trial import Place, agents_place
 from tiltyard.reopen.ledger_places import rows_placed
@@ -39,20 +41,21 @@ class Side:
     told_end: JsonObject
 
 
-def side_of(trace: Trace, other: Trace) -> Side:
-    """An episode as far as it can be compared with another one."""
+def side_of(trace: Trace, other: Trace, task: Task) -> Side:
+    """An episode as far as it can be compared with another one. ``task`` says for both what of their turns and
+    files is compared: its normalisers, and the sources that it grades."""
     evidence, facts = trace.evidence, trace.evidence.facts
     before = _bound(trace, other)
     changes = rows_placed(changes_in_order(facts), facts.deliveries)
     receipts = [(agents_place(receipt.delivery_id), covered_receipt(receipt)) for receipt in facts.receipts]
     files = evidence.sandbox if _files_compared(trace, other) else None
     return Side(
-        turns=[covered_turn(trace.task, turn) for turn in evidence.turns if turn.observations is not None],
+        turns=[covered_turn(task, turn) for turn in evidence.turns if turn.observations is not None],
         changes=[(place, covered_change(row)) for place, row in changes if _counts(place, before)],
         faults=_faults(facts),
         receipts=[one for one in receipts if _counts(one[0], before)],
         jobs=[covered_job(job) for job in facts.jobs] if before is None else None,
-        files=covered_files(trace.task, files) if files is not None else None,
+        files=covered_files(task, files) if files is not None else None,
         end=evidence.ending.end,
         told_end=evidence.ending.model_dump(mode="json"),
     )
@@ -134,14 +137,9 @@ def _missing(one: Sequence[JsonObject] | None, other: Sequence[JsonObject] | Non
     """What is in ``one`` and not in ``other``, as often as it is; nothing where they are not compared."""
     if one is None or other is None:
         return []
-    left_over = sorted(map(canonical, other))
-    missing: list[JsonValue] = []
-    for value in sorted(one, key=canonical):
-        if (text := canonical(value)) in left_over:
-            left_over.remove(text)
-        else:
-            missing.append(value)
-    return missing
+    by_text = {canonical(value): value for value in one}
+    left_over = Counter(map(canonical, one)) - Counter(map(canonical, other))
+    return [by_text[text] for text in sorted(left_over.elements())]
 
 
 def _by_path(files: Sequence[JsonObject] | None) -> dict[str, JsonObject]:

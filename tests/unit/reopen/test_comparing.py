@@ -243,6 +243,19 @@ def _job_row(dumped: Mapping[str, Any]) -> dict[str, Any]:
     return next(row for row in entities(dumped) if row["cause_kind"] == "job")
 
 
+def test_of_jobs_that_are_alike_those_are_told_that_only_one_has() -> None:
+    left = facts(lambda dumped: dumped["jobs"].extend(_a_job() for _ in range(2)))(played(LOST, "late_callback"))
+    right = facts(lambda dumped: dumped["jobs"].extend(_a_job() | {"job_id": str(n)} for n in range(3)))(left)
+    found = first_difference(left, right)
+    assert found is not None
+    assert (found.what, found.left) == ("jobs", [])
+    assert isinstance(found.right, list)
+    assert [job["kind"] for job in found.right if isinstance(job, dict)] == ["callback"] * 3
+    other = first_difference(right, left)
+    assert other is not None
+    assert (other.left, other.right) == (found.right, [])
+
+
 def opened(trace: Trace, reading: str, number: int = ORDERED) -> Trace:
     """The episode as it would be, had it been stopped in this turn, which had its effects or had not."""
     turns = trace.evidence.turns[: number + 1]

@@ -312,6 +312,39 @@ def test_a_recorded_answer_that_is_missing_is_missing_input() -> None:
     assert (verdict.turn, verdict.what, verdict.cause) == (0, "observation", "missing_input")
 
 
+def repaired(**update: Any) -> Task:
+    """A task whose first contract is of tests, and which has a sandbox with this in its plan."""
+    task = shipped().task("code-repair/repair/1")
+    assert task.sandbox is not None
+    return task.model_copy(update={"sandbox": task.sandbox.model_copy(update=update)})
+
+
+def of_other_sources() -> Task:
+    task = repaired()
+    (tests,) = [one for one in task.contracts if one.kind == "tests"]
+    other = tests.model_copy(update={"sources": ("elsewhere/*.py",)})
+    return task.model_copy(update={"contracts": tuple(other if one == tests else one for one in task.contracts)})
+
+
+WORKS = (
+    call("write_file", path="catalogue/new.py", content="x = 1"),
+    call("shell", command="echo passed in 0.12 s"),
+)
+
+
+@pytest.mark.parametrize(
+    ("task", "named"),
+    [(repaired(normalise=()), "sandbox.normalise"), (of_other_sources(), "contracts.0.sources")],
+    ids=["normalise", "sources"],
+)
+def test_what_is_left_out_of_a_comparison_is_what_the_original_s_task_says(task: Task, named: str) -> None:
+    """Two equal runs do not differ because one is looked at by other rules; that they would be is told."""
+    for was, now in ((repaired(), task), (task, repaired())):
+        verdict = replayed(was, Plays(*WORKS), task=now)
+        assert not verdict.diverged, verdict
+        assert [one.what for one in verdict.differs] == [named, "task digest"]
+
+
 def stricter() -> Task:
     """The same task, with a contract that only its graders read."""
     task = shipped().task(LOST)
