@@ -25,6 +25,9 @@ MISSING = {
 
 STRICT_DIGESTS = ("tools", "template", "graders", "task")
 
+UNGRADED = "the grade and the drain report, which are of what was left out too"
+"""What a strict replay does not compare where something else could not be compared."""
+
 
 @dataclass(frozen=True)
 class Played:
@@ -35,7 +38,8 @@ class Played:
 
 
 def verdict_of(original: Played, replay: Played, recording: Recording, *, strict: bool = False) -> Verdict:
-    """The verdict. ``strict`` is any difference of digests, grade or drain report besides.
+    """The verdict. ``strict`` is any difference of digests besides, and, where nothing had to be left out, of grade
+    or drain report.
 
     Raises ``EnvironmentFailed`` for a replay that the environment or somebody ended before its end.
     """
@@ -43,11 +47,11 @@ def verdict_of(original: Played, replay: Played, recording: Recording, *, strict
         return lacking
     _require_whole(original, replay)
     left, right = original.trace, replay.trace
-    found = first_difference(left, right)
+    found, left_out = first_difference(left, right), not_compared(left, right)
     told: JsonObject = {} if found is None else found.model_dump()
     cause = None if found is None else cause_of(found, left, right, recording)
     if found is None and strict:
-        told = next(_strictly(original.result, replay.result), {})
+        told = next(_strictly(original.result, replay.result, graded=not left_out), {})
         cause = _strict_cause(original, replay) if told else None
     digests = original.result.digests, replay.result.digests
     return Verdict.model_validate(
@@ -61,7 +65,7 @@ def verdict_of(original: Played, replay: Played, recording: Recording, *, strict
             "digests": dict(zip(("episode", "replay"), digests, strict=True)),
             "tool": "" if found is None else tool_of(found, left),
             "turns": _finished(left),
-            "not_compared": not_compared(left, right),
+            "not_compared": (*left_out, UNGRADED) if strict and left_out else left_out,
         }
     )
 
@@ -109,12 +113,12 @@ def _rules_differ(left: Digests, right: Digests) -> Iterator[Differing]:
             yield Differing(what=f"{name} digest", left=one or "none", right=other or "none")
 
 
-def _strictly(left: EpisodeResult, right: EpisodeResult) -> Iterator[JsonObject]:
-    sides: dict[StrictWhat, tuple[JsonObject, JsonObject]] = {
-        "digests": (_digests(left), _digests(right)),
-        "grade": (_grade(left), _grade(right)),
-        "drain": (left.drain.model_dump(mode="json"), right.drain.model_dump(mode="json")),
-    }
+def _strictly(left: EpisodeResult, right: EpisodeResult, *, graded: bool) -> Iterator[JsonObject]:
+    """What differs of the outcomes; of grades and drain reports where they are ``graded`` on the same facts."""
+    sides: dict[StrictWhat, tuple[JsonObject, JsonObject]] = {"digests": (_digests(left), _digests(right))}
+    if graded:
+        sides["grade"] = _grade(left), _grade(right)
+        sides["drain"] = left.drain.model_dump(mode="json"), right.drain.model_dump(mode="json")
     for what, (one, other) in sides.items():
         differ = [name for name in one if one[name] != other[name]]
         if differ:
