@@ -1,27 +1,10 @@
 """Episodes that another version of the workflows' code began, and that no worker of it goes on with."""
 
-from collections.abc import Set
-from typing import Protocol
-
 from temporalio import activity
 
 from activities.attempt import attempt, kept
 from schemas.upgrade import Elsewhere, Stranded, UpgradeOrder, Upgrades
-from schemas.world import Owner
-from tiltyard.ports import Chains
-
-
-class Versions(Protocol):
-    """Versions of the workflows' code. All raise ``EnvironmentFailed`` when the cluster does not answer."""
-
-    async def served(self) -> Set[str]:
-        """Those that have a worker: ours among them."""
-        ...
-
-    async def move(self, owner: Owner) -> str:
-        """Have the workflow go on with our version, if that would have decided all that it has decided so far. Else
-        the first thing that it would do otherwise; then nothing has happened."""
-        ...
+from tiltyard.ports import Chains, Versions
 
 
 class UpgradeActivities:

@@ -1,9 +1,10 @@
 """What the janitor sees: leases and open trials, and whether their workflows live."""
 
-from collections.abc import AsyncIterator, Sequence, Set
+from collections.abc import AsyncIterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from itertools import islice
 
 from temporalio import activity
 
@@ -17,7 +18,7 @@ from schemas.upgrade import Elsewhere
 from schemas.upkeep import Abandoned, Hosted, InspectOrder, UpkeepOrder, UpkeepReport
 from schemas.world import Lease, Owner
 from tiltyard.episode.delivery import Reconciler
-from tiltyard.ports import Chains, ChainState, Records, World
+from tiltyard.ports import Chains, ChainState, Records, Versions, World
 
 ENDINGS: dict[ChainState, Ending] = {
     ChainState.TERMINATED: Ending.of(End.TERMINATED, "the workflow was terminated"),
@@ -30,10 +31,16 @@ ENDINGS: dict[ChainState, Ending] = {
 """How an episode ended whose workflow did not say so itself."""
 
 
+MOST_UNSERVED = 200
+"""Episodes without a worker of their version that one pass deals with: what it reports must fit into a history."""
+
+
 @dataclass(frozen=True)
 class _Noted:
-    """What a look at workflows comes upon: those that it terminated, and episodes of other versions than ours."""
+    """What a look at workflows comes upon: those that it terminated, and episodes of versions that are not
+    ``served``; none where that is not known."""
 
+    served: Set[str] | None
     terminated: list[str] = field(default_factory=list)
     elsewhere: dict[str, Elsewhere] = field(default_factory=dict)
 
@@ -41,7 +48,7 @@ class _Noted:
 class UpkeepActivities:
     """Looks for abandoned episodes. Only what ``cluster`` and ``temporal_namespace`` own is ours to judge.
 
-    ``version`` names the workflows' code that this worker has; empty for a worker without versions.
+    ``versions`` are those of the workflows' code; none for a worker without a version.
     """
 
     def __init__(
@@ -52,14 +59,14 @@ class UpkeepActivities:
         chains: Chains,
         cluster: str,
         temporal_namespace: str,
-        version: str = "",
+        versions: Versions | None = None,
     ) -> None:
         self._world = world
         self._reconciler = reconciler
         self._records = records
         self._chains = chains
         self._place = (cluster, temporal_namespace)
-        self._version = version
+        self._versions = versions
 
     @activity.defn
     async def inspect(self, order: InspectOrder) -> UpkeepReport:
@@ -71,7 +78,7 @@ class UpkeepActivities:
         leases = await self._reconciler.until_reply(self._world.leases)
         mine = [lease for lease in leases if (lease.owner.cluster, lease.owner.temporal_namespace) == self._place]
         problems: list[str] = []
-        noted = _Noted()
+        noted = _Noted(await kept(problems, self._versions.served()) if self._versions else None)
         found: list[Abandoned] = []
         unrecorded: list[Lease] = []
         async for spec, lease, ending in self._without_workflow(mine, order, noted):
@@ -85,7 +92,7 @@ class UpkeepActivities:
             abandoned=tuple(found),
             discard=await self._unwanted(seen.unowned, reclaimed, order, noted),
             terminated=tuple(noted.terminated),
-            elsewhere=tuple(noted.elsewhere.values()),
+            elsewhere=_some(noted.elsewhere, problems),
             problems=tuple(problems),
         )
 
@@ -164,9 +171,16 @@ class UpkeepActivities:
         return _ended(ChainState.TERMINATED, why)
 
     def _note_version(self, owner: Owner, version: str, noted: _Noted) -> None:
-        if version and self._version and version != self._version:
+        if version and noted.served is not None and version not in noted.served:
             episode_id = owner.workflow_id.removeprefix(workflow_id(""))
             noted.elsewhere[episode_id] = Elsewhere(episode_id=episode_id, owner=owner, version=version)
+
+
+def _some(elsewhere: Mapping[str, Elsewhere], problems: list[str]) -> tuple[Elsewhere, ...]:
+    """As many as one pass deals with, always the same first. How many are left is a problem."""
+    if (left := len(elsewhere) - MOST_UNSERVED) > 0:
+        problems.append(f"versions: {left} more episodes have no worker of theirs, and wait until these are done")
+    return tuple(islice(elsewhere.values(), MOST_UNSERVED))
 
 
 def _ended(state: ChainState, reason: str) -> Ending:

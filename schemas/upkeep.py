@@ -83,7 +83,7 @@ class UpkeepReport(Model):
     """What one pass found; ``problems`` are why it did not do all: services that failed it.
 
     ``discard`` are sandboxes of workflows that are closed or gone, which nobody collects. ``elsewhere`` are
-    episodes that began with another version of the workflows' code than this worker's.
+    episodes of a version of the workflows' code that no worker has, as many as one pass deals with.
     """
 
     abandoned: tuple[Abandoned, ...] = ()

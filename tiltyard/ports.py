@@ -1,6 +1,6 @@
 """What the domain needs of the outside. Drivers live in ``infra``; fakes in ``tiltyard.testing``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -361,4 +361,17 @@ class Chains(Protocol):
 
     async def terminate(self, owner: Owner, reason: str) -> None:
         """End it without its consent; one that is gone is no error. Raises as ``describe`` does."""
+        ...
+
+
+class Versions(Protocol):
+    """Versions of the workflows' code. All raise ``EnvironmentFailed`` when the cluster does not answer."""
+
+    async def served(self) -> Set[str]:
+        """Those that have a worker: ours among them."""
+        ...
+
+    async def move(self, owner: Owner) -> str:
+        """Have the workflow go on with our version, if that would have decided all that it has decided so far. Else
+        the first thing that it would do otherwise; then nothing has happened."""
         ...

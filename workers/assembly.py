@@ -39,7 +39,7 @@ from tiltyard.episode.sandboxing import Checkpoints, Sandboxing
 from tiltyard.episode.slices import Committed, SliceRunner
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.policies.recorded import PoliciesAndRecordings
-from tiltyard.ports import Chains, Journal, Objects, Policies, Records, Sandboxes, World
+from tiltyard.ports import Chains, Journal, Objects, Policies, Records, Sandboxes, Versions, World
 from tiltyard.reopen.branching import Branching
 from workers.histories import problem_of
 from workers.hosts import beating
@@ -103,7 +103,7 @@ class _Bench:
     settings: Settings
     committed: Committed
     permits: SandboxPermits
-    version: str = ""
+    versions: Versions | None = None
 
     @cached_property
     def load_task(self) -> Callable[[str], Awaitable[Task]]:
@@ -145,13 +145,15 @@ def activities_of(
     settings: Settings,
     committed: Committed = lambda episode_id: None,
     permits: SandboxPermits | None = None,
-    version: str = "",
+    versions: Versions | None = None,
 ) -> list[Callable[..., Any]]:
-    """All activities over these parts, but for those of a worker with a version."""
-    bench = _Bench(parts, settings, committed, permits or SandboxPermits(parts.sandboxes.capacity), version)
+    """All activities over these parts; of a worker without ``versions`` those that need none."""
+    bench = _Bench(parts, settings, committed, permits or SandboxPermits(parts.sandboxes.capacity), versions)
     turns, leases, closing = _turns(bench), _leases(bench), _closing(bench)
     hosting, upkeep = _hosting(bench), _upkeep(bench)
+    upgrades = [UpgradeActivities(versions, parts.chains).upgrade] if versions else []
     return [
+        *upgrades,
         *(turns.run_slice, leases.lease, leases.provision, leases.give_up, leases.release),
         *(closing.close, closing.grade, upkeep.inspect),
         *(hosting.find_permit, hosting.is_lost, hosting.hosts, hosting.look, hosting.discard),
@@ -195,7 +197,9 @@ def _hosting(of: _Bench) -> HostActivities:
 
 
 def _upkeep(of: _Bench) -> UpkeepActivities:
-    return UpkeepActivities(of.parts.world, of.reconciler, of.parts.records, of.parts.chains, *of.place, of.version)
+    return UpkeepActivities(
+        of.parts.world, of.reconciler, of.parts.records, of.parts.chains, *of.place, of.versions
+    )
 
 
 def _clock() -> Callable[[], float]:
@@ -222,13 +226,12 @@ async def at_work(
     has no version either. A worker of another version is ``gone`` that has been silent for so long.
     """
     permits = SandboxPermits(parts.sandboxes.capacity)
-    activities = activities_of(parts, settings, committed, permits, build)
     queue, host = settings.task_queue, host_queue(settings.task_queue, settings.host)
     problem = partial(problem_of, workflows=workflows, runner=workflow_runner())
     versions = TemporalVersions(client, queue, build, problem, gone) if build else None
-    upgrades = [UpgradeActivities(versions, parts.chains).upgrade] if versions else []
+    activities = activities_of(parts, settings, committed, permits, versions)
     anything = worker_of(
-        *(client, [*activities, *upgrades], queue, workflows, grace),
+        *(client, activities, queue, workflows, grace),
         most=settings.slots + MOST,
         version=versions.ours if versions else None,
     )

@@ -65,7 +65,7 @@ async def polled(client: Client, task_queue: str, gone: timedelta = GONE) -> Set
 
 
 class TemporalVersions:
-    """The driver of ``activities.upgrading.Versions``: versions of one task queue, of which ``build`` is ours.
+    """The driver of the ``Versions`` port: versions of one task queue, of which ``build`` is ours.
 
     ``problem`` says why our code cannot go on with a history. A worker that has not asked for tasks for ``gone`` is
     gone.
