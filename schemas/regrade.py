@@ -10,7 +10,8 @@ Part = Literal["validity", "score", "contract", "rule", "efficiency", "safety", 
 
 
 class Judgement(Model):
-    """All that graders say of an episode. ``graders`` is their digest, empty where they came to nothing."""
+    """All that graders say of an episode. ``graders`` is their digest, empty where they came to nothing; ``task``
+    is the digest of the task whose contracts, rules, references and weights they judged by."""
 
     validity: Validity
     reason: str
@@ -21,12 +22,13 @@ class Judgement(Model):
     safety: tuple[SafetyFinding, ...]
     risks: tuple[RiskEvent, ...]
     graders: str
+    task: str
 
     @classmethod
     def of(cls, result: EpisodeResult) -> "Judgement":
         """The judgement in an outcome."""
-        shared = {name: getattr(result, name) for name in cls.model_fields if name != "graders"}
-        return cls(**shared, graders=result.digests.graders)
+        by = {"graders": result.digests.graders, "task": result.digests.task}
+        return cls(**{name: getattr(result, name) for name in cls.model_fields if name not in by}, **by)
 
 
 class Fact(Model):

@@ -58,14 +58,19 @@ def regrade(recorded: EpisodeResult, trace: Trace, exams: Exams, graders: Sequen
 def with_task_of_now(trace: Trace, now: Task) -> Trace:
     """The same facts, to be graded by the contracts, rules, references and weights that the task has now.
 
-    Raises ``BadInput`` where that needs facts that were not collected: other tests, or other starting rows.
+    The outcome then names that task's digest. Raises ``BadInput`` where that needs facts that were not collected:
+    other tests, or other starting rows.
     """
     now, then = Task.model_validate_json(canonical(now)), trace.task  # texts depend on the order of fields
     if _tests(now) != _tests(then):
         raise BadInput("its tests are other ones now", field=now.id, fix="run it again: they have not been held")
     if missing := sorted(set(now.fact_collections) - set(then.fact_collections)):
         raise BadInput(f"no facts were kept of {missing[0]}", field=now.id, fix="run it again")
-    return replace(trace, task=then.model_copy(update={part: getattr(now, part) for part in GRADED_BY}))
+    task = then.model_copy(update={part: getattr(now, part) for part in GRADED_BY})
+    if task == then:  # it keeps the digest of its stored text, which may be of an older form
+        return trace
+    spec = trace.evidence.spec.model_copy(update={"task_digest": task.digest})
+    return replace(trace, task=task, evidence=trace.evidence.model_copy(update={"spec": spec}))
 
 
 GRADED_BY = ("contracts", "process", "references", "weights")

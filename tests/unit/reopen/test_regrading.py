@@ -172,7 +172,31 @@ def test_the_task_file_of_today_moves_what_it_grades_otherwise() -> None:
     found = again(LOST, "reconcile", lambda trace: with_task_of_now(trace, now))
     assert moved(found) == {("rule", "forbid create_replacement"), ("score", "process"), ("score", "total")}
     for script in ("reconcile", "new_id_retry"):
-        assert again(LOST, script, lambda trace: with_task_of_now(trace, LOST)).moved == ()
+        same = again(LOST, script, lambda trace: with_task_of_now(trace, LOST))
+        assert (same.moved, same.after.task) == ((), LOST.digest)
+
+
+def test_a_judgement_says_by_which_graders_and_by_which_task_it_was_made() -> None:
+    """Also where nothing moves: the outcomes are of other rules, and cannot simply be compared."""
+    rule = ProcessRule.model_validate({"rule": "forbid", "call": {"tool": "cancel_device"}, "weight": 0.001})
+    now = LOST.model_copy(update={"process": (*LOST.process, rule)})
+    found = again(LOST, "reconcile", lambda trace: with_task_of_now(trace, now))
+    assert (found.before.task, found.after.task) == (LOST.digest, now.digest)
+    assert found.before.graders == found.after.graders
+    other = now.model_copy(update={"faults": ()})
+    assert again(LOST, "reconcile", lambda trace: with_task_of_now(trace, other)).after.task == now.digest, (
+        "the task that was played, with the parts that grade it"
+    )
+
+
+def test_a_task_that_is_stored_in_an_older_form_is_the_same_task() -> None:
+    """Its digest is that of its stored text, whatever it would be written as today."""
+    trace = play(LOST, "reconcile")
+    spec = trace.evidence.spec.model_copy(update={"task_digest": "sha256:of-its-older-form"})
+    trace = replace(trace, evidence=trace.evidence.model_copy(update={"spec": spec}))
+    before = asyncio.run(recorded(trace, MemoryObjects()))
+    found = regrade(before, with_task_of_now(trace, LOST), Exams())
+    assert found.before.task == found.after.task == "sha256:of-its-older-form"
 
 
 def test_a_task_file_that_needs_facts_which_were_not_collected_is_refused() -> None:
