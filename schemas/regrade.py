@@ -27,8 +27,8 @@ class Judgement(Model):
     @classmethod
     def of(cls, result: EpisodeResult) -> "Judgement":
         """The judgement in an outcome."""
-        by = {"graders": result.digests.graders, "task": result.digests.task}
-        return cls(**{name: getattr(result, name) for name in cls.model_fields if name not in by}, **by)
+        shared = {name: getattr(result, name) for name in cls.model_fields if name not in ("graders", "task")}
+        return cls(**shared, graders=result.digests.graders, task=result.digests.task)
 
 
 class Fact(Model):

@@ -240,8 +240,11 @@ class Records(Protocol):
 
     async def result(self, episode_id: str) -> EpisodeResult | None: ...
 
-    async def episodes(self, limit: int = 50) -> tuple[tuple[EpisodeSpec, EpisodeResult | None], ...]:
-        """The newest planned trials first."""
+    async def episodes(
+        self, limit: int = 50, before: str = ""
+    ) -> tuple[tuple[EpisodeSpec, EpisodeResult | None], ...]:
+        """The newest planned trials first; of those that were planned before the episode ``before``, where one is
+        given."""
         ...
 
     async def unfinished(self, older_than: timedelta) -> tuple[EpisodeSpec, ...]:

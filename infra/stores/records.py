@@ -30,6 +30,8 @@ NEWEST = (
     .order_by(EPISODE.c.ordinal.desc())
     .limit(bindparam("most"))
 )
+_ORDINAL_OF_BEFORE = select(EPISODE.c.ordinal).where(*equal(EPISODE.c.episode_id)).scalar_subquery()
+NEWEST_BEFORE = NEWEST.where(EPISODE.c.ordinal < _ORDINAL_OF_BEFORE)
 UNFINISHED = (
     select(EPISODE.c.spec)
     .select_from(WITH_OUTCOME)
@@ -58,8 +60,8 @@ class SqlRecords:
     async def result(self, episode_id: str) -> EpisodeResult | None:
         return await in_thread(self._result, episode_id)
 
-    async def episodes(self, limit: int = 50) -> tuple[Pair, ...]:
-        return await in_thread(self._episodes, limit)
+    async def episodes(self, limit: int = 50, before: str = "") -> tuple[Pair, ...]:
+        return await in_thread(self._episodes, limit, before)
 
     async def unfinished(self, older_than: timedelta) -> tuple[EpisodeSpec, ...]:
         return await in_thread(self._unfinished, older_than)
@@ -94,9 +96,10 @@ class SqlRecords:
         with self._database.reading() as connection:
             return next(map(_result_of, rows_of(connection, ONE_OUTCOME, episode_id=episode_id)), None)
 
-    def _episodes(self, limit: int) -> tuple[Pair, ...]:
+    def _episodes(self, limit: int, before: str) -> tuple[Pair, ...]:
+        of_which = (NEWEST_BEFORE, {"episode_id": before}) if before else (NEWEST, {})
         with self._database.reading() as connection:
-            rows = rows_of(connection, NEWEST, most=limit)
+            rows = rows_of(connection, of_which[0], most=limit, **of_which[1])
         return tuple((_spec_of(row), None if row["result"] is None else _result_of(row)) for row in rows)
 
     def _unfinished(self, older_than: timedelta) -> tuple[EpisodeSpec, ...]:

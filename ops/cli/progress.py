@@ -1,7 +1,7 @@
 """Progress of a batch: a live display on a terminal, plain lines elsewhere. Both on standard error."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -30,9 +30,34 @@ class Progress(Protocol):
 
 @contextmanager
 def progress(out: Output, total: int) -> Iterator[Progress]:
-    """The display that fits standard error. No board where JSON would be written into it."""
+    """The display that fits standard error."""
+    with _live(out) as live:
+        yield Lines(out, total) if live is None else Board(out, live, total)
+
+
+@contextmanager
+def counting(out: Output, total: int, what: str) -> Iterator[Callable[[int], None]]:
+    """How many of ``total`` are done: in place on a terminal, elsewhere a line for each hundred."""
+    with _live(out) as live:
+
+        def tell(done: int) -> None:
+            if live is not None:
+                live.update(f"{done} of {total} {what}")
+            elif done % EACH == 0:
+                out.note(f"{done} of {total} {what}")
+
+        yield tell
+
+
+EACH = 100
+
+
+@contextmanager
+def _live(out: Output) -> Iterator[Live | None]:
+    """A display that is redrawn in place on standard error. None where that is no terminal, or where JSON would be
+    written into it."""
     if not sys.stderr.isatty() or (out.json and sys.stdout.isatty()):
-        yield Lines(out, total)
+        yield None
         return
     console = out.console(errors=True)
     # what is printed elsewhere meanwhile stays there, and stays as it is: rich would fold it
@@ -42,7 +67,7 @@ def progress(out: Output, total: int) -> Iterator[Progress]:
         ) as live,
         out.notes_above(console),
     ):
-        yield Board(out, live, total)
+        yield live
 
 
 def ended_line(result: EpisodeResult) -> str:

@@ -1,7 +1,8 @@
 """Records in memory."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import dropwhile, islice
 
 from schemas.episode import EpisodeResult, EpisodeSpec
 from schemas.host import HostBeat, HostRecord
@@ -33,9 +34,14 @@ class MemoryRecords:
     async def result(self, episode_id: str) -> EpisodeResult | None:
         return self._results.get(episode_id)
 
-    async def episodes(self, limit: int = 50) -> tuple[tuple[EpisodeSpec, EpisodeResult | None], ...]:
-        newest = list(reversed(self._specs.values()))[:limit]
-        return tuple((spec, self._results.get(spec.episode_id)) for spec in newest)
+    async def episodes(
+        self, limit: int = 50, before: str = ""
+    ) -> tuple[tuple[EpisodeSpec, EpisodeResult | None], ...]:
+        newest: Iterator[EpisodeSpec] = reversed(self._specs.values())
+        if before:
+            newest = dropwhile(lambda spec: spec.episode_id != before, newest)
+            next(newest, None)
+        return tuple((spec, self._results.get(spec.episode_id)) for spec in islice(newest, limit))
 
     async def unfinished(self, older_than: timedelta) -> tuple[EpisodeSpec, ...]:
         before = self._now() - older_than

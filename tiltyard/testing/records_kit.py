@@ -86,6 +86,19 @@ async def planned_trials_come_newest_first_with_their_outcome_or_none(records: R
     assert rows == [("ep-4", None), ("ep-3", _result("ep-3")), ("ep-2", None)]
 
 
+async def all_are_read_a_few_at_a_time_each_once(records: Records) -> None:
+    await records.plan([_spec(f"ep-{n}") for n in range(5)])
+    await records.record(_result("ep-1"))
+    found = list(await records.episodes(limit=2))
+    while page := await records.episodes(limit=2, before=found[-1][0].episode_id):
+        assert len(page) <= 2
+        found += page
+        await records.plan([_spec("later")])
+    assert [spec.episode_id for spec, _ in found] == ["ep-4", "ep-3", "ep-2", "ep-1", "ep-0"]
+    assert [result for _, result in found] == [None, None, None, _result("ep-1"), None]
+    assert await records.episodes(before="nobody") == ()
+
+
 async def every_planned_trial_stays_in_the_denominator(records: Records) -> None:
     await records.plan([_spec(f"ep-{n}") for n in range(60)])
     await asyncio.gather(*(records.record(_result(f"ep-{n}")) for n in range(0, 60, 2)))
@@ -126,6 +139,7 @@ RECORDS_CHECKS: tuple[RecordsCheck, ...] = (
     the_first_outcome_stands_and_is_returned,
     of_outcomes_at_once_one_stands_for_all,
     planned_trials_come_newest_first_with_their_outcome_or_none,
+    all_are_read_a_few_at_a_time_each_once,
     every_planned_trial_stays_in_the_denominator,
     only_old_plans_without_an_outcome_are_unfinished,
     the_last_beat_of_each_host_is_told_and_how_long_ago_it_was,
