@@ -11,7 +11,7 @@ from tiltyard.reopen.pinning import fields_of, seals
 from tiltyard.suite.explain import explain, first_of, joined
 from tiltyard.suite.families import PINNED, Suite
 from tiltyard.suite.reading import MAX_FILE_BYTES, READERS
-from tiltyard.suite.writing import yaml_of
+from tiltyard.suite.writing import escaped, yaml_of
 
 AGAIN = "take the edit back, or play it as it is now and keep that: `tiltyard tasks check FILE --pin-again`"
 
@@ -20,7 +20,7 @@ def text_of(pin: Pin, suffix: str) -> bytes:
     """What a pin's file holds. Raises ``BadInput`` for a pin that is too large for YAML."""
     fields = fields_of(pin)
     if suffix == ".json":
-        return canonical(fields) + b"\n"
+        return escaped(canonical(fields).decode("utf-8", "surrogatepass")).encode() + b"\n"
     data = yaml_of(fields).encode()
     if len(data) > MAX_FILE_BYTES:
         why = f"the pin has {len(data) // 1024} KiB, and YAML is read up to {MAX_FILE_BYTES // 1024} KiB"

@@ -1,5 +1,6 @@
 """Writing YAML that reads back as what it was, in the dialect of task files (``tiltyard.suite.reading``)."""
 
+import json
 from typing import Any
 
 import yaml
@@ -38,5 +39,13 @@ _Dumper.add_representer(float, _Dumper.number)
 
 
 def yaml_of(value: JsonObject) -> str:
-    """The mapping as YAML, its keys in their order."""
-    return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH))
+    """The mapping as YAML, its keys in their order. Nothing in it is hidden, or reorders what is read."""
+    return escaped(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH))
+
+
+def escaped(text: str) -> str:
+    """YAML of ours, or JSON, with an escape in the place of each character that is not seen, such as those that
+    change the direction of writing. They stand in double quotes there, where an escape means the same."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(one if one == "\n" or one.isprintable() else json.dumps(one)[1:-1] for one in text)

@@ -76,6 +76,15 @@ def test_what_is_no_pin_is_refused_by_file(data: bytes, tmp_path: Path) -> None:
     assert caught.value.field.startswith(str(file))
 
 
+def test_what_a_policy_said_reorders_nothing_that_people_read_in_a_pin(twice: Pin, tmp_path: Path) -> None:
+    spoofed = twice.model_copy(update={"task": twice.task.model_copy(update={"instruction": "pay \u202e001 now"})})
+    for suffix in (".yaml", ".json"):
+        file = tmp_path / f"it{suffix}"
+        write_pin(file, spoofed)
+        assert "\u202e" not in file.read_text(encoding="utf-8")
+        assert read_pin(file, edited=True) == spoofed
+
+
 def test_a_pin_is_never_written_over_and_a_large_one_is_json(twice: Pin, tmp_path: Path) -> None:
     file = tmp_path / "pinned" / "it.yaml"
     write_pin(file, twice)
