@@ -14,13 +14,14 @@ class UpkeepOrder(Model):
     """``stuck_attempts``: a workflow whose task failed this often in a row is terminated first.
 
     ``grace_s``: a planned trial without a workflow is missing only after this time. ``stranded_s``: an episode is
-    terminated that has waited so long for a worker of its version.
+    terminated that has waited so long for a worker of its version. ``interval_s``: between two passes.
     """
 
     tuning: Tuning = Tuning()
     stuck_attempts: int = Field(default=20, ge=2)
     grace_s: float = Field(default=60, ge=0)
     stranded_s: float = Field(default=86_400, ge=0)
+    interval_s: float = Field(default=0, ge=0)
 
 
 class Hosted(Model):
@@ -98,7 +99,8 @@ class UpkeepSummary(Model):
 
     ``discarded`` sandboxes had no workflow any more, or one that went on without them; ``swept`` were things that
     belonged to no sandbox. What ``lost_hosts`` have is ended when they come back. Of episodes whose version has no
-    worker, ``moved`` go on with ours and ``stranded`` cannot. ``at_s`` is when the pass ended, since the epoch.
+    worker, ``moved`` go on with ours and ``stranded`` cannot. ``problems`` are why it did not do all. ``at_s`` is
+    when the pass ended, since the epoch.
     """
 
     reclaimed: tuple[str, ...] = ()
@@ -108,4 +110,5 @@ class UpkeepSummary(Model):
     lost_hosts: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
     stranded: tuple[Stranded, ...] = ()
+    problems: tuple[str, ...] = ()
     at_s: float = 0

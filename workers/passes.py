@@ -9,7 +9,7 @@ from workers.settings import Settings
 from workflows.janitor import JanitorWorkflow
 
 LOOKED_AT = 5
-"""The newest passes, among which is one that has told what it did: the last may be under way, others failed."""
+"""The newest passes, among which is one that has told what it did: the last may be under way, others cut off."""
 
 
 def janitor_of(settings: Settings) -> str:
@@ -18,7 +18,7 @@ def janitor_of(settings: Settings) -> str:
 
 
 async def last_pass(client: Client, settings: Settings) -> UpkeepSummary | None:
-    """The newest pass that did all it had to; ``None`` where there is none lately.
+    """The newest pass that has told what it did and what it could not do; ``None`` where there is none lately.
 
     Raises ``EnvironmentFailed`` when the server does not answer.
     """

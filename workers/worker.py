@@ -75,16 +75,22 @@ async def _connected(settings: Settings) -> Client:
     return client
 
 
+def upkeep_order(settings: Settings) -> UpkeepOrder:
+    """What a pass of the janitor is told."""
+    return UpkeepOrder(
+        tuning=settings.tuning,
+        grace_s=settings.janitor_grace.total_seconds(),
+        stranded_s=settings.stranded.total_seconds(),
+        interval_s=settings.janitor_interval.total_seconds(),
+    )
+
+
 async def keep_janitor(client: Client, settings: Settings) -> None:
     """Have the janitor on a schedule, with these settings; a pass that is late skips the next one."""
     schedule = Schedule(
         action=ScheduleActionStartWorkflow(
             JanitorWorkflow.run,
-            UpkeepOrder(
-                tuning=settings.tuning,
-                grace_s=settings.janitor_grace.total_seconds(),
-                stranded_s=settings.stranded.total_seconds(),
-            ),
+            upkeep_order(settings),
             id=janitor_of(settings),
             task_queue=settings.task_queue,
             execution_timeout=timedelta(minutes=10),

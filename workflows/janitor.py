@@ -40,8 +40,14 @@ ResultT = TypeVar("ResultT")
 UPGRADES = "upgrades"
 """The patch by which a pass looks after episodes whose version has no worker."""
 
-MOST_BETWEEN_S = 120.0
-"""What two passes that saw an episode stranded say at most of how long it waited between them."""
+TELLS = "tells problems"
+"""The patch by which a pass that could not do all says so, and does not fail: what it has seen is not lost."""
+
+BETWEEN = 2
+"""Intervals that count at most between two passes: later than that, the stack was down meanwhile."""
+
+A_PASS_S = 120.0
+"""How long the pass before may have taken; so much counts between two passes however short the interval is."""
 
 
 @workflow.defn(name="Janitor", versioning_behavior=VersioningBehavior.AUTO_UPGRADE)
@@ -49,7 +55,7 @@ class JanitorWorkflow:
     """One pass. Each abandoned episode is reclaimed by a workflow of its own, so that none holds up another.
 
     Every host is looked at by itself; one that does not answer holds up nothing but its own sandboxes. A pass that
-    could not do all fails, after it has done the rest; the next one tries again.
+    could not do all does the rest and says so; the next one tries again.
     """
 
     @workflow.run
@@ -74,14 +80,15 @@ def _summed_up(
     ended: Sequence[Discarded],
     upgrades: Upgrades,
 ) -> UpkeepSummary:
-    """What the pass has done. Raises ``ApplicationError`` with all that it could not do."""
+    """What the pass has done, and what it could not do."""
     told = [
         report.problems,
         upgrades.problems,
         *(look.problems for look in looks),
         *(one.problems for one in ended),
     ]
-    if problems := list(chain.from_iterable(told)):
+    problems = tuple(chain.from_iterable(told))
+    if problems and not workflow.patched(TELLS):
         raise ApplicationError("; ".join(problems), type="EnvironmentFailed")
     return UpkeepSummary(
         reclaimed=started,
@@ -91,12 +98,13 @@ def _summed_up(
         lost_hosts=hosts.lost,
         moved=upgrades.moved,
         stranded=upgrades.stranded,
+        problems=problems,
         at_s=workflow.now().timestamp(),
     )
 
 
 async def _upgrade(report: UpkeepReport, order: UpkeepOrder) -> Upgrades:
-    wanted = UpgradeOrder(elsewhere=report.elsewhere, waited_s=_waited_s(), limit_s=order.stranded_s)
+    wanted = UpgradeOrder(elsewhere=report.elsewhere, waited_s=_waited_so_far(order), limit_s=order.stranded_s)
     options = _options(order.tuning)
     try:
         return await workflow.execute_activity_method(UpgradeActivities.upgrade, wanted, **options)
@@ -104,14 +112,17 @@ async def _upgrade(report: UpkeepReport, order: UpkeepOrder) -> Upgrades:
         return Upgrades(problems=(f"versions: {error.cause}",))
 
 
-def _waited_s() -> dict[str, float]:
+def _waited_so_far(order: UpkeepOrder) -> dict[str, float]:
+    told = workflow.has_last_completion_result()
+    last = workflow.get_last_completion_result(UpkeepSummary) if told else None
+    return waited_s(last, order, workflow.now().timestamp())
+
+
+def waited_s(last: UpkeepSummary | None, order: UpkeepOrder, now_s: float) -> dict[str, float]:
     """For how long each stranded episode has waited, as passes saw it: a stack that is down costs no time."""
-    if not workflow.has_last_completion_result():
-        return {}
-    last = workflow.get_last_completion_result(UpkeepSummary)
     if last is None:
         return {}
-    since = min(max(0.0, workflow.now().timestamp() - last.at_s), MOST_BETWEEN_S)
+    since = min(max(0.0, now_s - last.at_s), max(A_PASS_S, BETWEEN * order.interval_s))
     return {one.episode_id: one.waited_s + since for one in last.stranded}
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from temporalio import activity
-from temporalio.client import Client, WorkflowFailureError
+from temporalio.client import Client
 from temporalio.exceptions import TerminatedError
 from temporalio.exceptions import TimeoutError as WorkflowTimeout
 
@@ -160,7 +160,7 @@ async def test_a_trial_that_starts_while_the_janitor_looks_is_not_called_missing
         assert (await place.outcome(spec)).end is End.SUBMITTED
 
 
-async def test_without_the_host_of_sandboxes_the_rest_is_cleaned_up_and_the_pass_fails(
+async def test_without_the_host_of_sandboxes_the_rest_is_cleaned_up_and_the_pass_says_so(
     client: Client, tmp_path: Path
 ) -> None:
     """An episode that has a sandbox is put off: its files are evidence. The others need no host."""
@@ -173,7 +173,7 @@ async def test_without_the_host_of_sandboxes_the_rest_is_cleaned_up_and_the_pass
         for one in (handle, other):
             await one.terminate()
         gated.gates["sandboxes"].failing = lambda: EnvironmentFailed("the host of the sandboxes is away")
-        await _fails_with(place, "the host of the sandboxes is away")
+        await _tells(place, "the host of the sandboxes is away")
         await until(lambda: place.records.result(plain.episode_id))
         await until(lambda: len(place.engine.leases()) == 1)
         assert await place.records.result(boxed.episode_id) is None
@@ -194,7 +194,7 @@ async def test_what_cannot_be_ended_holds_up_nothing_else(client: Client, tmp_pa
         stray = await place.sandboxes.provision(_stray(place))
         gate = {"release": gated.gates["release"], "quarantine": place.world.gates["quarantine"]}[step]
         gate.failing = lambda: EnvironmentFailed(f"no {step}")
-        await _fails_with(place, f"no {step}")
+        await _tells(place, f"no {step}")
         await until(lambda: place.records.result(plain.episode_id))
         await until(lambda: len(place.engine.leases()) == (step == "quarantine"))
         assert [one.ref for one in await place.sandboxes.sandboxes()] == [stray] * (step == "release")
@@ -214,7 +214,7 @@ async def test_one_that_cannot_be_ended_holds_up_no_other(client: Client, tmp_pa
             return EnvironmentFailed("no release")
 
         gate.failing = once
-        await _fails_with(place, "no release")
+        await _tells(place, "no release")
         assert len(await place.sandboxes.sandboxes()) == 1
         assert (await place.clean_up()).discarded == 1
 
@@ -223,7 +223,7 @@ async def test_each_pass_sweeps_what_belongs_to_no_sandbox(client: Client, tmp_p
     async with boxes(client, tmp_path) as (place, gated):
         place.sandboxes.strays = 2
         gated.gates["sweep"].failing = lambda: EnvironmentFailed("the engine does not answer")
-        await _fails_with(place, "the engine does not answer")
+        await _tells(place, "the engine does not answer")
         gated.gates["sweep"].failing = None
         assert [(await place.clean_up()).swept for _ in range(2)] == [2, 0]
 
@@ -250,7 +250,5 @@ def _stray(place: Arena, name: str = "exam") -> SandboxOrder:
     return SandboxOrder(driver="bubblewrap", name=name, incarnation=1, owner=owner, episode_id="gone")
 
 
-async def _fails_with(place: Arena, problem: str) -> None:
-    with pytest.raises(WorkflowFailureError) as failure:
-        await place.clean_up()
-    assert problem in str(failure.value.cause)
+async def _tells(place: Arena, problem: str) -> None:
+    assert problem in "; ".join((await place.clean_up()).problems)

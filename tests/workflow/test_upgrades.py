@@ -13,7 +13,7 @@ from schemas.decision import Decision
 from schemas.episode import End, EpisodeSpec, Validity
 from schemas.start import Tuning
 from schemas.view import View
-from tests.workflow.arena import QUICK, Arena, Handle, arena, calls, honest, tally_task, until
+from tests.workflow.arena import QUICK, Arena, Handle, arena, calls, honest, lease_request, tally_task, until
 from tests.workflow.broken_episodes import (
     LaterEpisode,
     PatchedEpisode,
@@ -137,7 +137,7 @@ async def test_those_that_cannot_are_named_and_go_on_when_their_worker_comes_bac
             (stranded,) = (await place.clean_up()).stranded
             assert (stranded.episode_id, stranded.version) == (spec.episode_id, "old")
             assert "Timer machine does not handle this event" in stranded.reason
-            ground = Ground(client, place.records, place.objects, place.settings, gone=SOON)
+            ground = Ground(client, place.records, place.journal, place.objects, place.settings, gone=SOON)
             with pytest.raises(EnvironmentFailed, match="no worker has that"):
                 await ground.stop(spec.episode_id)
             held.may_go_on.set()
@@ -163,17 +163,21 @@ async def test_those_that_wait_too_long_for_their_worker_are_ended_with_an_outco
 
 
 async def test_passes_of_the_schedule_count_for_how_long_one_has_waited(client: Client, tmp_path: Path) -> None:
-    """Nobody does anything by hand: it is told with the time that it still has, and then ended."""
+    """Nobody does anything by hand: it is told with the time that it still has, and then ended; even while there is
+    something that no pass can do."""
     async with arena(client, {"held": Held()}, tmp_path) as place:
         changes = {"janitor_interval": timedelta(seconds=1), "stranded": timedelta(seconds=2)}
         place.settings = place.settings.model_copy(update=changes)
         async with worker(place, "old"):
             ((spec, _),) = await begun(place, 1)
+        place.engine.lease(lease_request("unrecorded", cluster=place.settings.cluster))
+        place.world.gates["quarantine"].failing = lambda: EnvironmentFailed("no quarantine")
         await keep_janitor(client, place.settings)
         try:
             async with worker(place, "new", LATER, gone=SOON):
                 await until(lambda: _waits(place, spec))
                 await until(lambda: place.records.result(spec.episode_id))
+                place.world.gates["quarantine"].failing = None
                 await until(lambda: not place.engine.leases())
         finally:
             await client.get_schedule_handle(janitor_of(place.settings)).delete()
