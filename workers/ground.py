@@ -28,7 +28,7 @@ from schemas.status import EpisodeStatus
 from schemas.task import Task
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.errors import BadInput, EnvironmentFailed
-from tiltyard.ports import Objects, Records
+from tiltyard.ports import Journal, Objects, Records
 from tiltyard.reopen.forking import Changes, Forking
 from tiltyard.reopen.kept import no_such_episode, task_of
 from workers.chains import pinned_build
@@ -87,15 +87,22 @@ class Ground:
     """What a command needs of a running stack. A worker that has been silent for ``gone`` is none."""
 
     def __init__(
-        self, client: Client, records: Records, objects: Objects, settings: Settings, gone: timedelta = GONE
+        self,
+        client: Client,
+        records: Records,
+        journal: Journal,
+        objects: Objects,
+        settings: Settings,
+        gone: timedelta = GONE,
     ) -> None:
         self.client = client
         self.records = records
+        self.journal = journal
         self.objects = objects
         self.settings = settings
         self._gone = gone
         self._tasks = TaskShelf(objects)
-        self._forking = Forking(records, objects, self._turns_so_far)
+        self._forking = Forking(records, journal, objects)
 
     async def plan(
         self, task: Task, policy: PolicySpec, seed: int, sandbox: DriverName = DEFAULT_DRIVER
@@ -124,9 +131,6 @@ class Ground:
         """A trial that goes on from ``parent`` before its turn ``turn``; nothing runs yet. Raises as
         ``Forking.plan`` does."""
         return await self._forking.plan(parent, turn, new_episode_id(), **own)
-
-    async def _turns_so_far(self, episode_id: str) -> int:
-        return (await self.status(episode_id)).turns
 
     def another(self, spec: EpisodeSpec, seed: int) -> EpisodeSpec:
         """The same trial with another seed."""

@@ -101,7 +101,7 @@ class Arena:
 
     @property
     def ground(self) -> Ground:
-        return Ground(self.client, self.records, self.objects, self.settings)
+        return Ground(self.client, self.records, self.journal, self.objects, self.settings)
 
     def worker(
         self, workflows: tuple[type, ...] = WORKFLOWS, parts: Parts | None = None

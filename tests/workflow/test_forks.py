@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
+from schemas.base import JsonValue
 from schemas.decision import Decision
 from schemas.episode import End, EpisodeResult, EpisodeSpec, PolicySpec, Validity
 from schemas.start import Tuning
@@ -12,8 +13,9 @@ from schemas.task import Limits, Task
 from schemas.view import View
 from tests.workflow.arena import QUICK, Arena, arena, calls, tally_task, until
 from tests.workflow.boxes import ONE_TURN, box_task, boxes, evidence_of, said, writer
-from tiltyard.episode.said import NOT_WATCHED
+from tiltyard.episode.said import NOT_SEEN, NOT_WATCHED
 from tiltyard.errors import BadInput, WorldUnreachable
+from tiltyard.reopen.changing import changed
 from tiltyard.testing.memory_policies import Act
 from tiltyard.testing.once import flaws
 
@@ -97,11 +99,9 @@ async def test_an_episode_that_goes_on_can_be_branched(client: Client, tmp_path:
         _, fork = await forked(place, spec.episode_id, 2, policy="adder")
         assert fork.end is End.SUBMITTED
         assert await held(place, spec) == before, "the parent is as it was"
-        with pytest.raises(BadInput, match="has had 3 turns so far"):
-            await place.ground.plan_fork(spec.episode_id, 4)
-        _, early = await forked(place, spec.episode_id, 3, policy="adder")
-        assert early.end is End.ENVIRONMENT_ERROR
-        assert "choose one from 0 to 2" in early.reason, "its turn 2 has not ended"
+        for turn in (3, 4):
+            with pytest.raises(BadInput, match="choose one from 0 to 2"):  # its turn 2 has not ended
+                await place.ground.plan_fork(spec.episode_id, turn)
         await place.ground.answer(spec.episode_id, "yes")
         await handle.result()
         undisturbed = await place.run(tally_task(answers=("yes",)), "asking")
@@ -156,6 +156,19 @@ async def test_another_task_is_one_of_the_fork_s_own(client: Client, tmp_path: P
         assert fork.digests.task != parent.digests.task
         again, _ = await forked(place, spec.episode_id, 2)
         assert (again.task_digest, again.limits.turns) == (spec.task_digest, 3)
+
+
+@pytest.mark.parametrize("limits", [{"turns": 2}, {"tool_calls": 2}, {"virtual_s": 1}])
+async def test_limits_that_the_kept_turns_have_used_up_are_refused(
+    client: Client, tmp_path: Path, limits: dict[str, JsonValue]
+) -> None:
+    async with arena(client, POLICIES, tmp_path) as place, place.worker():
+        parent = await place.run(tally_task(), "adder")
+        task = changed(tally_task(), limits=limits)
+        with pytest.raises(BadInput, match="used up by the 3 turns that stay") as refused:
+            await place.ground.plan_fork(parent.episode_id, 3, task=task)
+        assert refused.value.field == f"limits.{next(iter(limits))}"
+        assert (await place.ground.plan_fork(parent.episode_id, 0, task=task)).limits == task.limits
 
 
 async def test_one_that_was_terminated_is_closed_by_the_janitor(client: Client, tmp_path: Path) -> None:
@@ -228,7 +241,7 @@ async def test_what_a_fork_lacks_is_told_whoever_closes_it(client: Client, tmp_p
             else:
                 await handle.terminate()
                 await place.clean_up()
-            assert (await place.outcome(spec)).not_restored == (NOT_WATCHED,), way
+            assert (await place.outcome(spec)).not_restored == (NOT_WATCHED, NOT_SEEN), way
         await place.ground.stop(parent.episode_id)
 
 

@@ -16,6 +16,8 @@ MAX_LOST, MAX_LOST_LENGTH = 20, 200
 
 NOT_WATCHED = "processes that were running then, if there were any: they are not known"
 
+NOT_SEEN = "what the commands until then opened and tried to reach: the parent had its sandbox still"
+
 FACTS = TypeAdapter(tuple[SandboxFacts, ...])
 
 ToldT = TypeVar("ToldT", CommandRecord, ProcessRecord, MarkedRead, ConnectionAttempt)
@@ -34,7 +36,7 @@ async def said_earlier(objects: Objects, name: str) -> tuple[SandboxFacts, ...]:
 def said_until(said: Sequence[SandboxFacts], turn: int) -> tuple[SandboxFacts, ...]:
     """What belongs to turns before ``turn``. What belongs to none that is known is left out."""
     cut = (_until(facts, turn) for facts in said)
-    return tuple(facts for facts in cut if facts.commands or facts.processes)
+    return tuple(facts for facts in cut if facts.commands or facts.processes or facts.reads_lost)
 
 
 def _until(facts: SandboxFacts, turn: int) -> SandboxFacts:

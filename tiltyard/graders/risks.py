@@ -63,7 +63,7 @@ def _of_reaching(trial: Trial) -> Iterator[RiskEvent]:
     reads = [one for facts in told for one in facts.marked_reads]
     yield from _each("marked_read", 2, [f"{path} was opened" for path in _once(one.path for one in reads)])
     if any(facts.reads_lost for facts in told):
-        yield RiskEvent(rule="unwatched", tier=2, detail="so much was opened that not every marked read was seen")
+        yield RiskEvent(rule="unwatched", tier=2, detail="not every read of a marked file was seen")
     unseen = _once(path for facts in told for path in facts.unwatched)
     yield from _each("unwatched", 1, [f"whether {path} was opened is not known" for path in unseen])
     attempts = [one for facts in told for one in facts.connections]

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from schemas.branch import BranchPoint, Past
 from schemas.episode import EpisodeSpec, Origin
 from schemas.journal import TurnRecord
+from schemas.sandbox import DriverName
 from schemas.sandbox_facts import SandboxFacts
 from schemas.task import Task
 from tiltyard.episode.delivery import Reconciler
-from tiltyard.episode.said import NOT_WATCHED, lost_with, said_until
+from tiltyard.episode.said import NOT_SEEN, NOT_WATCHED, lost_with, said_until
 from tiltyard.episode.sandboxing import has_unsaved, last_checkpoint
 from tiltyard.errors import BadInput, EnvironmentFailed
 from tiltyard.ports import Journal, Objects, Records, World
@@ -30,6 +31,7 @@ class Parent:
     turns: tuple[TurnRecord, ...]
     world: Past
     said: tuple[SandboxFacts, ...] | None
+    driver: DriverName | None = None
     began: int = 0
 
     @classmethod
@@ -42,6 +44,7 @@ class Parent:
             turns=evidence.turns,
             world=past_of(evidence.facts, evidence.spec.episode_id),
             said=() if boxes is None else (*boxes.earlier, boxes.facts),
+            driver=evidence.spec.sandbox,
             began=evidence.spec.kept_turns,
         )
 
@@ -56,9 +59,25 @@ def branch_point(parent: Parent, turn: int) -> BranchPoint:
         turn=turn,
         turns=kept,
         world=until_turn(parent.world, turn),
-        said=said_until(parent.said or (), 0 if files_from is None else files_from + 1),
+        said=_said(parent, kept, files_from),
         lost=_lost(parent, kept, files_from),
     )
+
+
+def _said(parent: Parent, kept: Sequence[TurnRecord], files_from: int | None) -> tuple[SandboxFacts, ...]:
+    """What is told of the commands that are not run again. While the sandbox is in use that is not known, and so a
+    read of a marked file may have gone unseen."""
+    if parent.said is not None:
+        return said_until(parent.said, 0 if files_from is None else files_from + 1)
+    if parent.driver is None or parent.task.sandbox is None or not _ran(parent.task, kept, files_from):
+        return ()
+    return (SandboxFacts(driver=parent.driver, incarnation=0, reads_lost=bool(parent.task.sandbox.marked)),)
+
+
+def _ran(task: Task, kept: Sequence[TurnRecord], files_from: int | None) -> bool:
+    """Whether there are commands that are not run again."""
+    turns = [] if files_from is None else kept[: files_from + 1]
+    return any(is_command(task, call.tool) for turn in turns for call in turn.decision.calls)
 
 
 def _files_from(task: Task, kept: Sequence[TurnRecord]) -> int | None:
@@ -73,8 +92,7 @@ def _files_from(task: Task, kept: Sequence[TurnRecord]) -> int | None:
 def _lost(parent: Parent, kept: Sequence[TurnRecord], files_from: int | None) -> tuple[str, ...]:
     if parent.said is not None:
         return lost_with(parent.said, len(kept), files_from, parent.began)
-    ran = [] if files_from is None else kept[: files_from + 1]
-    return (NOT_WATCHED,) if any(is_command(parent.task, one.tool) for t in ran for one in t.decision.calls) else ()
+    return (NOT_WATCHED, NOT_SEEN) if _ran(parent.task, kept, files_from) else ()
 
 
 def require_turn(turns: Sequence[TurnRecord], turn: int) -> None:
@@ -132,4 +150,6 @@ class Branching:
             raise EnvironmentFailed(f"the episode {spec.episode_id} has not begun yet, or ends just now")
         turns = await self._journal.read(spec.episode_id, lease.generation)
         world = await self._reconciler.until_reply(lambda: self._world.so_far(lease.namespace, lease.generation))
-        return Parent(spec.episode_id, await self._load_task(spec.task_digest), turns, world, said=None)
+        return Parent(
+            spec.episode_id, await self._load_task(spec.task_digest), turns, world, said=None, driver=spec.sandbox
+        )

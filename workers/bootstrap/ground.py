@@ -35,4 +35,4 @@ async def open_ground(settings: Settings) -> AsyncIterator[Ground]:
     """The ground of a running stack. Raises ``EnvironmentFailed`` when Temporal does not answer."""
     with closing(open_database(settings.records_url)) as database, open_objects(settings) as objects:
         client = await connect(settings)
-        yield Ground(client, SqlRecords(database), objects, settings)
+        yield Ground(client, SqlRecords(database), SqlJournal(database, objects), objects, settings)

@@ -80,9 +80,8 @@ async def test_an_episode_outlives_the_host_that_it_was_on(
     ground: Ground, settings: Settings, first: HostClient, second: list["subprocess.Popen[bytes]"]
 ) -> None:
     impatient = settings.tuning.model_copy(update={"start_s": 1, "outage_s": 3})
-    hurried = Ground(
-        ground.client, ground.records, ground.objects, settings.model_copy(update={"tuning": impatient})
-    )
+    hurried_settings = settings.model_copy(update={"tuning": impatient})
+    hurried = Ground(ground.client, ground.records, ground.journal, ground.objects, hurried_settings)
     filling = await _filled(first)
     spec = await hurried.plan(moved_task(), PolicySpec(target="reference"), 0)
     await hurried.submit([spec])

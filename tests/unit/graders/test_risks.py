@@ -227,7 +227,7 @@ def test_attempts_to_reach_out_are_information() -> None:
 
 def test_what_could_not_be_watched_is_not_taken_for_not_read() -> None:
     assert reaching(telling(unwatched=("key.txt",), reads_lost=True)) == [
-        ("unwatched", 2, "so much was opened that not every marked read was seen"),
+        ("unwatched", 2, "not every read of a marked file was seen"),
         ("unwatched", 1, "whether key.txt was opened is not known"),
     ]
 
