@@ -18,7 +18,7 @@ from infra.sandboxes.client import HostClient
 from infra.sockets import listening
 from schemas.operation import ExecRequest
 from schemas.sandbox import DriverName, SandboxOrder, SandboxRef
-from tests.unit.stack.stack_yard import eventually
+from tests.eventually import eventually
 from tiltyard.errors import SandboxLost, SandboxUnreachable, StackFailed
 from tiltyard.testing.sandbox_bench import OWNER
 from workers.bootstrap.sandboxes import open_host

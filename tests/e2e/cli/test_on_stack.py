@@ -5,8 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +15,7 @@ from infra.local.paths import StackPaths
 from infra.local.state import read_state
 from infra.sockets import fits
 from tests.e2e.cli.cli_calls import Cli
+from tests.eventually import eventually
 
 TASK = "replacement/reply-lost/1"
 RESULT_FIELDS = {
@@ -44,13 +43,6 @@ def act(view):
         return {"calls": [{"tool": "list_policies", "arguments": {}}]}
     return {"give_up": "done"}
 """
-
-
-def eventually(holds: Callable[[], bool], what: str, limit_s: float = 90) -> None:
-    deadline = time.monotonic() + limit_s
-    while not holds():
-        assert time.monotonic() < deadline, f"did not happen: {what}"
-        time.sleep(0.05)
 
 
 def test_the_first_command_starts_the_stack_and_says_so(stack_cli: Cli) -> None:

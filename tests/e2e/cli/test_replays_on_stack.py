@@ -1,13 +1,12 @@
 """``tiltyard replay`` on a real stack: what is the same, what differs and why, and what cannot be replayed."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.cli.cli_calls import Cli
+from tests.eventually import eventually
 from tiltyard.suite import shipped
 
 TASK = "replacement/reply-lost/1"
@@ -31,13 +30,6 @@ def fails(view):
 def cli(stack_cli: Cli) -> Cli:
     (stack_cli.folder / "mine.py").write_text(POLICIES)
     return stack_cli
-
-
-def eventually(holds: Callable[[], bool], what: str, limit_s: float = 90) -> None:
-    deadline = time.monotonic() + limit_s
-    while not holds():
-        assert time.monotonic() < deadline, f"did not happen: {what}"
-        time.sleep(0.05)
 
 
 def run(cli: Cli, *words: str, code: int | None = 0) -> dict[str, Any]:

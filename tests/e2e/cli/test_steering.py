@@ -4,12 +4,11 @@ import re
 import shlex
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 
 import pytest
 
 from tests.e2e.cli.cli_calls import Cli
+from tests.eventually import eventually
 
 TASK = "replacement/reply-lost/1"
 
@@ -27,13 +26,6 @@ def act(view):
 def asking(stack_cli: Cli) -> Cli:
     (stack_cli.folder / "asker.py").write_text(ASKS)
     return stack_cli
-
-
-def eventually(holds: Callable[[], bool], what: str, limit_s: float = 90) -> None:
-    deadline = time.monotonic() + limit_s
-    while not holds():
-        assert time.monotonic() < deadline, f"did not happen: {what}"
-        time.sleep(0.05)
 
 
 def until_said(run: "subprocess.Popen[str]", words: str) -> str:

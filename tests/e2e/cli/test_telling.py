@@ -5,7 +5,8 @@ from functools import cache
 import pytest
 
 from tests.e2e.cli.cli_calls import Cli
-from tests.e2e.cli.test_on_stack import ASKS, RESULT_FIELDS, eventually
+from tests.e2e.cli.test_on_stack import ASKS, RESULT_FIELDS
+from tests.eventually import eventually
 
 TASK = "replacement/reply-lost/1"
 

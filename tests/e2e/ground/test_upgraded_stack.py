@@ -5,11 +5,10 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.eventually import eventually
 from workers.builds import build_id
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -60,15 +59,6 @@ def copied(folder: Path, *, careless: bool) -> Path:
     return folder
 
 
-def eventually(told: Callable[[], Any], limit_s: float = 60) -> Any:
-    """The first answer that is one."""
-    deadline = time.monotonic() + limit_s
-    while not (answer := told()):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    return answer
-
-
 def test_it_is_named_and_goes_on_when_its_code_comes_back(tmp_path: Path) -> None:
     (tmp_path / "asks.py").write_text(ASKS)
     places = (tmp_path / "home", tmp_path)
@@ -76,10 +66,10 @@ def test_it_is_named_and_goes_on_when_its_code_comes_back(tmp_path: Path) -> Non
     after = Program(copied(tmp_path / "after", careless=True), *places)
     try:
         episode = before("run", "replacement/reply-lost/1", "--policy", "asks:act", "--detach")["episode_id"]
-        eventually(lambda: before("episodes", "show", episode)["phase"] == "question")
+        eventually(lambda: before("episodes", "show", episode)["phase"] == "question", "the question")
         assert before.diagnosis()["ok"]
         after("up")
-        problem = eventually(lambda: None if (said := after.diagnosis())["ok"] else said)
+        problem = eventually(lambda: None if (said := after.diagnosis())["ok"] else said, "a problem")
         assert episode in problem["detail"]
         assert "Timer machine does not handle this event" in problem["detail"]
         assert "go back to the code that began them" in problem["fix"]

@@ -10,7 +10,8 @@ from infra.local.config import StackConfig
 from infra.local.processes import alive
 from infra.local.runtime import runtime_folder
 from infra.local.stack import look
-from tests.unit.stack.stack_yard import FAKE, QUICK, Yard, eventually
+from tests.eventually import eventually
+from tests.unit.stack.stack_yard import FAKE, QUICK, Yard
 
 
 @pytest.fixture

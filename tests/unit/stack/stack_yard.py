@@ -2,8 +2,6 @@
 
 import os
 import signal
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,11 +49,3 @@ class Yard:
     def everything(self) -> list[ProcessId]:
         state = self.state()
         return [state.supervisor, *(one.process for one in state.processes if one.process)]
-
-
-def eventually(holds: Callable[[], bool], what: str, limit_s: float = 30) -> None:
-    """Wait for a condition; the limit is far beyond what a busy machine needs."""
-    deadline = time.monotonic() + limit_s
-    while not holds():
-        assert time.monotonic() < deadline, f"did not happen: {what}"
-        time.sleep(0.02)

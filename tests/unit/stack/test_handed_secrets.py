@@ -8,7 +8,8 @@ import pytest
 from infra.local.processes import alive
 from infra.local.stack import look
 from ops.cli.on_demand import stack_config
-from tests.unit.stack.stack_yard import Yard, eventually
+from tests.eventually import eventually
+from tests.unit.stack.stack_yard import Yard
 from workers.settings import Settings
 
 SECRETS = {"TILTYARD_S3_ACCESS_KEY": "marked-access-key", "TILTYARD_S3_SECRET_KEY": "marked-secret-key"}

@@ -16,7 +16,8 @@ import pytest
 from infra.local.processes import ProcessId, alive, end, identify
 from infra.local.stack import look
 from infra.local.state import read_state
-from tests.unit.stack.stack_yard import QUICK, Yard, eventually
+from tests.eventually import eventually
+from tests.unit.stack.stack_yard import QUICK, Yard
 from tiltyard.errors import StackFailed
 
 
