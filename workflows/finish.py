@@ -24,7 +24,7 @@ from schemas.slice import (
 from schemas.start import SandboxPlace, Tuning
 from workflows.hosts import HostLost, step_on_host
 from workflows.options import step_options
-from workflows.waits import since
+from workflows.waits import took
 
 PlacedT = TypeVar("PlacedT", CloseRequest, ReleaseRequest)
 ResultT = TypeVar("ResultT")
@@ -54,7 +54,7 @@ async def finish(
     close = _close_request(spec, lease, ending, settle, place) if lease else None
     closed = await _kept(errors, _near(place, tuning, ClosingActivities.close, close)) if close else None
     unfit = _unfit(closed, errors)
-    timings = {**timings, "close": since(began), **(closed.timings if closed else {})}
+    timings = {**timings, "close": took(began), **(closed.timings if closed else {})}
     trace = closed.trace if closed else None
     sandbox = None if place.state == "given_up" else place.sandbox
     host = _host_of(place)

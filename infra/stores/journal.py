@@ -61,7 +61,7 @@ class SqlJournal:
 
     def __init__(self, database: Database, objects: Objects) -> None:
         self._database = database
-        self._objects = RecentObjects(objects)  # every slice reads the whole journal again
+        self._objects = RecentObjects(objects)  # the end of an episode reads again what its turns wrote
 
     async def take(self, episode_id: str, generation: int, writer: Writer) -> Writer | None:
         return await in_thread(self._take, (episode_id, generation), writer)

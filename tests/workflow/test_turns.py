@@ -23,6 +23,7 @@ async def test_an_honest_episode_is_submitted_graded_and_leaves_nothing(client: 
         assert result.score.completion == 1
         assert (result.counts.turns, result.counts.tool_calls, result.counts.effects) == (2, 1, 1)
         assert result.timings.keys() == {"lease", "turns", "close", "seal", "drain", "collect", "grade"}
+        assert result.timings == {phase: round(seconds, 3) for phase, seconds in result.timings.items()}
         await place.assert_nothing_left(spec)
 
 

@@ -1,8 +1,9 @@
 """One slice: loop turns until the time is up or the workflow is needed (design §4).
 
 The order of writes is what makes a crash harmless. A decision is journalled before its effects, its observations
-after them. So a slice that starts reads the journal and first finishes the turn that it finds open, under the
-same delivery ids; a policy is never asked twice for a turn whose decision is journalled.
+after them. So a slice that starts, from the journal or from what the last slice here knew of it (``known``), first
+finishes the turn that it finds open, under the same delivery ids; a policy is never asked twice for a turn whose
+decision is journalled.
 """
 
 import asyncio
