@@ -19,6 +19,7 @@ from schemas.recording import Recording
 from tiltyard.errors import BadInput
 from tiltyard.graders.values import brief
 from tiltyard.reopen.kept import trace_of
+from tiltyard.reopen.kept_turns import of_another
 from tiltyard.reopen.minimising import (
     Pieces,
     Shrunk,
@@ -111,17 +112,17 @@ async def _minimised(opened: Ground, wish: Wish, out: Output) -> Minimised:
     await require_driver(opened.settings, original.spec.sandbox, (original.task,))
     trials = Trials(opened, original, wanted, wish.any_reason)
     with _progress(out, trials, len(every)):
-        await _require_again(trials, every, wish)
+        await _require_again(trials, every, wish, await of_another(original.spec, opened.records))
         found = await shrink(every, trials.fails, jobs=wish.jobs, most_runs=wish.most_runs - 1)
     after = recording_of_pieces(recording, found.kept)
     return Minimised(wanted, recording, after, found, trials.runs, trials.spoilt, trials.failed[found.kept])
 
 
-async def _require_again(trials: Trials, every: Pieces, wish: Wish) -> None:
+async def _require_again(trials: Trials, every: Pieces, wish: Wish, advice: str) -> None:
     """All decisions, played again, must fail alike before it means anything that fewer do."""
     if not await trials.fails(every):
         what = "played again, its decisions do not fail this contract so"
-        fix = f"`tiltyard replay {wish.episode_id}` says where it goes another way"
+        fix = advice or f"`tiltyard replay {wish.episode_id}` says where it goes another way"
         raise BadInput(what, field=wish.episode_id, fix=fix)
 
 

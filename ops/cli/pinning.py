@@ -10,10 +10,12 @@ from schemas.episode import EpisodeResult
 from schemas.pin import Pin
 from tiltyard.errors import BadInput
 from tiltyard.reopen.kept import trace_of
+from tiltyard.reopen.kept_turns import of_another
 from tiltyard.reopen.pin_checks import check_pin
 from tiltyard.reopen.pin_files import is_pin, text_of, write_pin
 from tiltyard.reopen.pinning import pin_of
 from tiltyard.suite.families import PINNED
+from workers.bootstrap.ground import open_records
 from workers.bootstrap.objects import open_objects
 from workers.bootstrap.practice import open_stage
 from workers.settings import Settings
@@ -25,9 +27,11 @@ async def pin_episode(home: Path | None, episode_id: str, to: Path | None, name:
     result = await ended(settings, episode_id)
     with open_objects(settings) as objects:
         trace = await trace_of(result, objects)
+    with open_records(settings) as records:
+        advice = await of_another(trace.evidence.spec, records) if records else ""
     file = place_of(settings, result, to, name)
     pin = pin_of(result, trace, name or stem_of(file))
-    unplayed = await keep(home, pin, file, out)
+    unplayed = await keep(home, pin, file, out, advice)
     out.value({"file": str(file), "name": pin.name, "task": pin.task.id, "unplayed": unplayed})
 
 
@@ -51,10 +55,10 @@ def stem_of(file: Path) -> str:
     return file.name.removesuffix(file.suffix)
 
 
-async def keep(home: Path | None, pin: Pin, file: Path, out: Output) -> str:
+async def keep(home: Path | None, pin: Pin, file: Path, out: Output, advice: str = "") -> str:
     """Write a pin that holds; why it could not be played here, where that is so.
 
-    Raises ``BadInput`` for one that does not hold even now.
+    Raises ``BadInput`` for one that does not hold even now, with ``advice`` where it is known why.
     """
     text_of(pin, file.suffix)  # what cannot be written is told before it is played
     async with open_stage(Settings.from_environment(home), kinds(home)) as stage:
@@ -62,7 +66,7 @@ async def keep(home: Path | None, pin: Pin, file: Path, out: Output) -> str:
     if held.broken:
         since = f"; it goes another way at {held.since}" if held.since else ""
         why = f"played again it comes to something else: {'; '.join(held.broken)}{since}"
-        fix = f"`tiltyard replay {pin.source.episode}` says what has changed since then"
+        fix = advice or f"`tiltyard replay {pin.source.episode}` says what has changed since then"
         raise BadInput(why, field=pin.source.episode, fix=fix)
     write_pin(file, pin)
     check = command_line("tasks", "check", str(file))
