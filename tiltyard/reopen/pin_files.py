@@ -1,6 +1,10 @@
 """Pins as files: YAML in the dialect of task files, or JSON for what is large, in a folder ``pinned``."""
 
+import os
+from errno import ENOTDIR
 from pathlib import Path
+from shutil import copymode
+from tempfile import mkstemp
 
 from pydantic import ValidationError
 
@@ -29,14 +33,19 @@ def text_of(pin: Pin, suffix: str) -> bytes:
 
 
 def write_pin(file: Path, pin: Pin, *, replace: bool = False) -> None:
-    """Write a pin where no file is, or in the place of one with ``replace``. Raises ``BadInput``."""
+    """Write a pin where no file is, or in the place of one with ``replace``. Raises ``BadInput``.
+
+    A file that is there stays whole until the new one is; a write that fails leaves nothing behind.
+    """
     if file.suffix not in READERS:
         raise BadInput("is no name for a pin", field=str(file), fix=f"end it in {' or '.join(READERS)}")
     data = text_of(pin, file.suffix)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("wb" if replace else "xb") as opened:
-            opened.write(data)
+        _make_folder(file.parent)
+        if replace:
+            _replace(file.resolve(), data)
+        else:
+            _write_new(file, data)
     except FileExistsError:
         raise BadInput(
             "is there already", field=str(file), fix="give another --name or --to, or remove it"
@@ -45,6 +54,37 @@ def write_pin(file: Path, pin: Pin, *, replace: bool = False) -> None:
         raise BadInput(
             f"cannot be written: {error.strerror}", field=str(file), fix="choose another place"
         ) from None
+
+
+def _make_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR), folder)
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _write_new(file: Path, data: bytes) -> None:
+    """Take the name, which nobody else then can, and put the pin in its place."""
+    file.open("xb").close()
+    try:
+        _replace(file, data)
+    except BaseException:
+        file.unlink()
+        raise
+
+
+def _replace(file: Path, data: bytes) -> None:
+    """Write aside, flush to disk, rename; who may read it stays as it is."""
+    descriptor, aside = mkstemp(dir=file.parent, prefix=".writing-")
+    try:
+        with os.fdopen(descriptor, "wb") as opened:
+            opened.write(data)
+            opened.flush()
+            os.fsync(opened.fileno())
+        copymode(file, aside)
+        os.replace(aside, file)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
 
 
 def read_pin(file: Path, shown: str = "", *, edited: bool = False) -> Pin:

@@ -76,6 +76,31 @@ def test_what_is_no_pin_is_refused_by_file(data: bytes, tmp_path: Path) -> None:
     assert caught.value.field.startswith(str(file))
 
 
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ("null", "is not a mapping (pin the episode again)"),
+        ("[]", "is not a mapping (pin the episode again)"),
+        ('{"pin": 2}', "pin: Input should be 1 (and 9 more) (write 1)"),
+    ],
+)
+def test_what_is_advised_is_of_a_pin(data: str, said: str, tmp_path: Path) -> None:
+    for suffix in (".yaml", ".json"):
+        file = tmp_path / f"it{suffix}"
+        file.write_text(data)
+        with pytest.raises(BadTask) as caught:
+            read_pin(file, "it")
+        assert str(caught.value) == f"it: {said}"
+
+
+def test_a_pin_that_is_too_large_for_yaml_is_not_to_be_split(tmp_path: Path) -> None:
+    file = tmp_path / "it.yaml"
+    file.write_text("x" * 600_000)
+    with pytest.raises(BadTask, match="is over 512 KiB") as caught:
+        read_pin(file)
+    assert caught.value.fix == "pin the episode again as JSON, with --to FILE.json"
+
+
 def test_what_a_policy_said_reorders_nothing_that_people_read_in_a_pin(twice: Pin, tmp_path: Path) -> None:
     spoofed = twice.model_copy(update={"task": twice.task.model_copy(update={"instruction": "pay \u202e001 now"})})
     for suffix in (".yaml", ".json"):
@@ -98,6 +123,42 @@ def test_a_pin_is_never_written_over_and_a_large_one_is_json(twice: Pin, tmp_pat
         write_pin(tmp_path / "large.yaml", large)
     write_pin(tmp_path / "large.json", large)
     assert read_pin(tmp_path / "large.json", edited=True) == large
+
+
+def test_a_pin_that_is_replaced_is_whole_at_every_moment(twice: Pin, tmp_path: Path) -> None:
+    """The old file is never emptied: whoever holds it, as a crash in the middle would leave it, has all of it."""
+    file, held = tmp_path / "pinned" / "it.yaml", tmp_path / "held.yaml"
+    write_pin(file, twice)
+    file.chmod(0o640)
+    held.hardlink_to(file)
+    other = twice.model_copy(update={"name": "other"})
+    write_pin(file, other, replace=True)
+    assert read_pin(held) == twice
+    assert read_pin(file) == other
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert [one.name for one in file.parent.iterdir()] == ["it.yaml"], "nothing is left beside it"
+
+
+def test_a_pin_behind_a_link_is_replaced_there(twice: Pin, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.yaml"
+    write_pin(kept, twice)
+    link = tmp_path / "pinned" / "it.yaml"
+    link.parent.mkdir()
+    link.symlink_to(kept)
+    other = twice.model_copy(update={"name": "other"})
+    write_pin(link, other, replace=True)
+    assert link.is_symlink()
+    assert read_pin(kept) == other
+
+
+def test_a_pin_that_cannot_be_written_leaves_nothing(twice: Pin, tmp_path: Path) -> None:
+    """Its name is as long as a name may be, so that there is none for a file aside; or its folder is none."""
+    (tmp_path / "none").write_text("")
+    for file in (tmp_path / f"{'x' * 300}.yaml", tmp_path / "none" / "it.yaml"):
+        with pytest.raises(BadInput, match="cannot be written") as caught:
+            write_pin(file, twice)
+        assert caught.value.field == str(file)
+    assert [one.name for one in tmp_path.iterdir()] == ["none"]
 
 
 def test_pins_lie_beside_the_worlds_of_a_suite_and_are_no_tasks(twice: Pin, tmp_path: Path) -> None:
