@@ -77,10 +77,8 @@ async def _planned(
     if wanted.sandbox is not None:
         check_sandbox(wanted.sandbox, (task or original.task,))
         check_network(wanted.sandbox, (task or original.task,))
-    return [
-        await replaying.plan(original, new_episode_id(), task=task, sandbox=wanted.sandbox)
-        for _ in range(wanted.times)
-    ]
+    replays = [new_episode_id() for _ in range(wanted.times)]
+    return await replaying.plan_all(original, replays, task=task, sandbox=wanted.sandbox)
 
 
 def _task_now(home: Path | None, wanted: Wanted, original: Original) -> Task:

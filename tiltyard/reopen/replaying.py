@@ -1,5 +1,6 @@
 """Replays: the decisions of an episode that has ended, made again in a fresh environment, and what they showed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.episode import EpisodeResult, EpisodeSpec, Origin, PolicySpec
@@ -65,6 +66,18 @@ class Replaying:
             sandbox=(sandbox or spec.sandbox) if wanted.needs_sandbox else None,
             origin=Origin(kind="replay", episode_id=spec.episode_id, turn=spec.kept_turns),
         )
+
+    async def plan_all(
+        self,
+        original: Original,
+        episode_ids: Sequence[str],
+        *,
+        task: Task | None = None,
+        sandbox: DriverName | None = None,
+    ) -> list[EpisodeSpec]:
+        """A replay for each of these ids, all alike; what they share is stored once."""
+        first = await self.plan(original, episode_ids[0], task=task, sandbox=sandbox)
+        return [first.model_copy(update={"episode_id": one}) for one in episode_ids]
 
     async def verdict(self, original: Original, result: EpisodeResult, *, strict: bool = False) -> Verdict:
         """What the replay with this outcome found. Raises ``EnvironmentFailed`` where it came to no end of its own,
