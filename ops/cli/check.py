@@ -10,18 +10,22 @@ HANGS = "a process that hangs is restarted after half a minute; else `tiltyard d
 
 
 class Check(Model):
-    """``missing``: it is not a fault, and something cannot be done without it."""
+    """``missing``: it is not a fault, and something cannot be done without it. Not ``known``: whether it is one
+    cannot be told now."""
 
     name: str
     ok: bool
     detail: str
     fix: str = ""
     missing: bool = False
+    known: bool = True
 
     @property
     def verdict(self) -> str:
         """As it stands at the beginning of the line."""
-        return "PROBLEM" if not self.ok else "missing" if self.missing else "ok"
+        if not self.ok:
+            return "PROBLEM"
+        return "unknown" if not self.known else "missing" if self.missing else "ok"
 
 
 def runs(settings: Settings) -> bool:

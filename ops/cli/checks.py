@@ -17,7 +17,7 @@ from infra.rpc.answers import answers
 from ops.cli.check import ANSWER_S, HANGS, Check, runs
 from ops.cli.counting import counted
 from ops.cli.sandbox_checks import bubblewrap, docker, sandbox_host, unsafe_local
-from ops.cli.stranded import versions
+from ops.cli.stranded import janitor, versions
 from tiltyard.errors import ObjectsUnreachable, TiltyardError
 from workers.bootstrap.objects import open_objects
 from workers.settings import Settings
@@ -172,6 +172,7 @@ CHECKS: tuple[Callable[[Settings], Check], ...] = (
     world_reachable,
     sandbox_host,
     signs_of_life,
+    janitor,
     versions,
     databases,
     objects,
