@@ -106,12 +106,13 @@ def fork(
 def _plan(faults: str) -> "Sequence[JsonValue]":
     """The fault plan in a file. Raises ``BadInput`` naming it."""
     from tiltyard.errors import BadInput
-    from tiltyard.suite.reading import read_yaml
+    from tiltyard.suite.reading import Advice, read_yaml
 
     if faults == NO_FAULTS:
         return ()
-    found = read_yaml(Path(faults), faults)
+    fix = "write faults: and a list, as in a task file"
+    found = read_yaml(Path(faults), faults, Advice(mapping=fix, smaller="leave out all but the faults"))
     plan = found.get("faults")
     if not isinstance(plan, list) or len(found) != 1:
-        raise BadInput("holds no fault plan", field=faults, fix="write faults: and a list, as in a task file")
+        raise BadInput("holds no fault plan", field=faults, fix=fix)
     return plan

@@ -14,10 +14,13 @@ from tiltyard.errors import BadInput, BadTask
 from tiltyard.reopen.pinning import fields_of, seals
 from tiltyard.suite.explain import explain, first_of, joined
 from tiltyard.suite.families import PINNED, Suite
-from tiltyard.suite.reading import MAX_FILE_BYTES, READERS
+from tiltyard.suite.reading import MAX_FILE_BYTES, READERS, Advice
 from tiltyard.suite.writing import escaped, yaml_of
 
 AGAIN = "take the edit back, or play it as it is now and keep that: `tiltyard tasks check FILE --pin-again`"
+
+
+ADVICE = Advice(mapping="pin the episode again", smaller="pin the episode again as JSON, with --to FILE.json")
 
 
 def text_of(pin: Pin, suffix: str) -> bytes:
@@ -95,7 +98,7 @@ def read_pin(file: Path, shown: str = "", *, edited: bool = False) -> Pin:
     name = shown or str(file)
     if file.suffix not in READERS:
         raise BadTask("is no pin", field=name, fix=f"pins end in {' or '.join(READERS)}")
-    fields = READERS[file.suffix](file, name)
+    fields = READERS[file.suffix](file, name, ADVICE)
     try:
         pin = Pin.model_validate(fields)
     except ValidationError as error:

@@ -22,7 +22,7 @@ from schemas.task import Task
 from tiltyard.errors import BadInput, BadTask
 from tiltyard.suite.beside import fill_in
 from tiltyard.suite.explain import explain, first_of, joined, nearest
-from tiltyard.suite.reading import READERS
+from tiltyard.suite.reading import READERS, TASK_FILE
 from tiltyard.suite.rendering import render_vars, render_what_can_be
 from tiltyard.suite.standing import standing
 
@@ -51,7 +51,7 @@ class Family:
     @cached_property
     def _file(self) -> JsonObject:
         """The file with its frame checked: names and the shape of ``vars`` and ``variants``."""
-        read = READERS[self.path.suffix](self.path, self.shown)
+        read = READERS[self.path.suffix](self.path, self.shown, TASK_FILE)
         for key, expected in zip(("world", "family"), self.name.split("/"), strict=True):
             if read.get(key) != expected:
                 raise BadTask(

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import yaml
 
@@ -25,6 +25,16 @@ MAX_JSON_BYTES = 64 * 1024 * 1024
 """Size limit of one task file that a program writes."""
 
 MEND_YAML = "mend the YAML there: close what is open, and put a text in quotes that has ': ' or begins with a sign"
+
+
+class Advice(NamedTuple):
+    """How a file is mended that holds no mapping, and one that is too large."""
+
+    mapping: str
+    smaller: str
+
+
+TASK_FILE = Advice("give it family, world and variants", "split it into several families")
 
 
 class _Loader(yaml.SafeLoader):
@@ -96,28 +106,30 @@ RESOLVERS = _Loader.yaml_implicit_resolvers
 """What a plain scalar may be beside a text; for whoever writes what is read here."""
 
 
-def read_yaml(path: Path, name: str) -> JsonObject:
+def read_yaml(path: Path, name: str, advice: Advice) -> JsonObject:
     """The mapping that a file holds. Raises ``BadTask`` with the file's ``name``, line and column."""
-    return parse_yaml(_bytes_of(path, name, MAX_FILE_BYTES), name)
+    return parse_yaml(_bytes_of(path, name, MAX_FILE_BYTES, advice), name, advice)
 
 
-def read_json(path: Path, name: str) -> JsonObject:
+def read_json(path: Path, name: str, advice: Advice) -> JsonObject:
     """The object that a file holds. Raises ``BadTask`` with the file's ``name``; no key may stand there twice."""
     try:
-        value = json.loads(_bytes_of(path, name, MAX_JSON_BYTES), object_pairs_hook=once, parse_constant=_no_number)
+        value = json.loads(
+            _bytes_of(path, name, MAX_JSON_BYTES, advice), object_pairs_hook=once, parse_constant=_no_number
+        )
     except (ValueError, RecursionError) as error:
         raise BadTask(f"is not JSON: {error}", field=name, fix="have it made again") from None
     if not isinstance(value, dict):
-        raise BadTask("is not an object", field=name, fix="give it family, world and variants")
+        raise BadTask("is not an object", field=name, fix=advice.mapping)
     _check_text(value, name)
     return value
 
 
-READERS: Mapping[str, Callable[[Path, str], JsonObject]] = {".yaml": read_yaml, ".json": read_json}
-"""What reads a task file, by its suffix."""
+READERS: Mapping[str, Callable[[Path, str, Advice], JsonObject]] = {".yaml": read_yaml, ".json": read_json}
+"""What reads a file, by its suffix."""
 
 
-def _bytes_of(path: Path, name: str, limit: int) -> bytes:
+def _bytes_of(path: Path, name: str, limit: int, advice: Advice) -> bytes:
     try:
         with open_regular(path) as file:
             data = file.read(limit + 1)
@@ -126,7 +138,7 @@ def _bytes_of(path: Path, name: str, limit: int) -> bytes:
             f"cannot be read: {error.strerror}", field=name, fix="make it a file that you can read"
         ) from error
     if len(data) > limit:
-        raise BadTask(f"is over {limit // 1024} KiB", field=name, fix="split it into several families")
+        raise BadTask(f"is over {limit // 1024} KiB", field=name, fix=advice.smaller)
     return data
 
 
@@ -145,7 +157,7 @@ def _no_number(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
 
 
-def parse_yaml(data: bytes, name: str) -> JsonObject:
+def parse_yaml(data: bytes, name: str, advice: Advice = TASK_FILE) -> JsonObject:
     """The mapping that YAML bytes hold; ``name`` is the file's, for errors."""
     try:
         value = yaml.load(data, Loader=_Loader)  # noqa: S506 - _Loader is a safe loader made stricter
@@ -160,6 +172,6 @@ def parse_yaml(data: bytes, name: str) -> JsonObject:
     except RecursionError:
         raise BadTask("is nested too deeply", field=name, fix="make it less deep") from None
     if not isinstance(value, dict):
-        raise BadTask("is not a mapping", field=name, fix="start it with family:, world: and variants:")
+        raise BadTask("is not a mapping", field=name, fix=advice.mapping)
     _check_text(value, name)
     return value

@@ -78,7 +78,8 @@ def _number(kind: str) -> Callable[[ErrorDetails], str]:
 def _of_several(error: ErrorDetails) -> str:
     """What stands for one of a few words."""
     context = error["ctx"]
-    known = re.findall(r"'([^']*)'", str(context.get("expected") or context.get("expected_tags")))
+    listed = re.split(r", | or ", str(context.get("expected") or context.get("expected_tags")))
+    known = [word.strip("'") for word in listed]
     close = get_close_matches(str(context.get("tag", error["input"])), known, n=1)
     return f"did you mean {close[0]}?" if close else f"write {' or '.join(known)}"
 

@@ -79,18 +79,17 @@ def test_what_is_no_pin_is_refused_by_file(data: bytes, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ("null", "is not a mapping (pin the episode again)"),
-        ("[]", "is not a mapping (pin the episode again)"),
-        ('{"pin": 2}', "pin: Input should be 1 (and 9 more) (write 1)"),
+        ("null", "is not (a mapping|an object) [(]pin the episode again[)]"),
+        ("[]", "is not (a mapping|an object) [(]pin the episode again[)]"),
+        ('{"pin": 2}', "pin: Input should be 1 [(]and 9 more[)] [(]write 1[)]"),
     ],
 )
 def test_what_is_advised_is_of_a_pin(data: str, said: str, tmp_path: Path) -> None:
     for suffix in (".yaml", ".json"):
         file = tmp_path / f"it{suffix}"
         file.write_text(data)
-        with pytest.raises(BadTask) as caught:
+        with pytest.raises(BadTask, match=f"^it: {said}$"):
             read_pin(file, "it")
-        assert str(caught.value) == f"it: {said}"
 
 
 def test_a_pin_that_is_too_large_for_yaml_is_not_to_be_split(tmp_path: Path) -> None:
