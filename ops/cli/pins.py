@@ -32,6 +32,11 @@ class Checked:
         return self.problem is not None or (self.held is not None and bool(self.held.broken) and not self.again)
 
     @property
+    def broken(self) -> bool:
+        """Whether it was played and no longer holds."""
+        return self.wrong and self.problem is None
+
+    @property
     def unplayed(self) -> bool:
         return self.held is not None and bool(self.held.unplayed)
 

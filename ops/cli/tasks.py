@@ -141,10 +141,15 @@ def _suite_to_check(home: Path | None, path: Path | None) -> "Suite":
 def _show_sums(out: Output, tasks: int, problems: int, pins: "Sequence[Checked]") -> None:
     from ops.cli.counting import counted
 
-    broken, unplayed = sum(one.wrong for one in pins), sum(one.unplayed for one in pins)
+    broken = sum(one.broken for one in pins)
+    marks = (
+        (broken, "no longer holds" if broken == 1 else "no longer hold"),
+        (sum(one.problem is not None for one in pins), "cannot be used"),
+        (sum(one.unplayed for one in pins), "not played"),
+    )
+    marked = ", ".join(f"{number} {what}" for number, what in marks if number)
     held = f", {counted(len(pins), 'pin')}" if pins else ""
-    held += f" ({broken} no longer hold)" if broken else ""
-    held += f" ({unplayed} not played)" if unplayed else ""
+    held += f" ({marked})" if marked else ""
     out.show(f"{counted(tasks, 'task')}, {counted(problems, 'problem')}{held}")
 
 

@@ -3,6 +3,7 @@
 import os
 from errno import ENOTDIR
 from pathlib import Path
+from shlex import join
 from shutil import copymode
 from tempfile import mkstemp
 
@@ -16,9 +17,6 @@ from tiltyard.suite.explain import explain, first_of, joined
 from tiltyard.suite.families import PINNED, Suite
 from tiltyard.suite.reading import MAX_FILE_BYTES, READERS, Advice
 from tiltyard.suite.writing import escaped, yaml_of
-
-AGAIN = "take the edit back, or play it as it is now and keep that: `tiltyard tasks check FILE --pin-again`"
-
 
 ADVICE = Advice(mapping="pin the episode again", smaller="pin the episode again as JSON, with --to FILE.json")
 
@@ -108,8 +106,13 @@ def read_pin(file: Path, shown: str = "", *, edited: bool = False) -> Pin:
     found = seals(fields)
     for part in SEALED:
         if not edited and pin.sealed.get(part) != found[part]:
-            raise BadTask("is not what was pinned: it was edited", field=joined(name, part), fix=AGAIN)
+            raise BadTask("is not what was pinned: it was edited", field=joined(name, part), fix=_edited_fix(file))
     return pin
+
+
+def _edited_fix(file: Path) -> str:
+    again = join(("tiltyard", "tasks", "check", str(file), "--pin-again"))
+    return f"take the edit back, or play it as it is now and keep that: `{again}`"
 
 
 def is_pin(file: Path) -> bool:
