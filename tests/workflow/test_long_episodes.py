@@ -99,7 +99,7 @@ async def evidence_of(place: Arena, result: EpisodeResult) -> Evidence:
 SLICED = {
     "one turn each": Tuning(slice_turns=1, slices_per_run=90),
     "50 turns each": Tuning(slice_turns=50, slices_per_run=3),
-    "by time": Tuning(slice_s=0.2, slices_per_run=2),
+    "by time": Tuning(slice_s=0.02, slices_per_run=2),
 }
 
 
