@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.client import Client, WorkflowFailureError
+from temporalio.client import Client
 
 from schemas.decision import Decision
 from schemas.episode import End, EpisodeSpec, Validity
@@ -214,8 +214,6 @@ async def test_a_pass_of_the_janitor_does_not_wait_for_a_host_that_is_silent_or_
     async with arena(client, POLICIES, tmp_path) as place, host(place, "b", MemorySandboxes()):
         async with host(place, "a", MemorySandboxes()):
             assert (await place.clean_up(tuning=HURRIED)).lost_hosts == ()
-        with pytest.raises(WorkflowFailureError) as failure:
-            await place.clean_up(tuning=HURRIED)
-        assert "the host a: does not take up work" in str(failure.value.cause)
+        assert "the host a: does not take up work" in (await place.clean_up(tuning=HURRIED)).problems
         await asyncio.sleep(2)
         assert (await place.clean_up(tuning=HURRIED)).lost_hosts == ("a",)
