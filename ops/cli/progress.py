@@ -138,4 +138,4 @@ class Board:
             for spec, status in self._rows.values()
         ]
         title = f"{self._done} of {self._total} done, {len(rows)} running"
-        self._live.update(drawn_table(("EPISODE", "TASK", "#SEED", "PHASE", "#TURN"), rows, title))
+        self._live.update(drawn_table(("EPISODE", "TASK", "#SEED", "PHASE", "#TURNS"), rows, title))

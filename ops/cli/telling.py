@@ -65,11 +65,20 @@ async def _show_open(settings: Settings, spec: EpisodeSpec, out: Output) -> None
     story = await _story_so_far(settings, spec, out)
     told = status.model_dump(mode="json") if status is not None else listed(spec, None, None)
     out.value({**told, "story": story.model_dump(mode="json") if story is not None else None})
-    watch = command_line("episodes", "watch", spec.episode_id)
-    away = f"{spec.episode_id}: open, and no stack is running; to go on:\n{watch}"
-    out.show(status_line(status) if status else away, fold=False)
+    out.show(status_line(status) if status else away(spec.episode_id), fold=False)
     if story is not None:
         show_lines(out, so_far_lines(story))
+
+
+def away(episode_id: str) -> str:
+    """What is said of an open episode that nobody can be asked about: it may need an answer, or be paused."""
+    return "\n".join(
+        (
+            f"{episode_id}: open, and no stack is running; to see where it is, and what it needs:",
+            command_line("up"),
+            command_line("episodes", "show", episode_id),
+        )
+    )
 
 
 async def _story_so_far(settings: Settings, spec: EpisodeSpec, out: Output) -> Story | None:

@@ -26,8 +26,13 @@ def phase_of(status: EpisodeStatus) -> str:
 def status_line(status: EpisodeStatus) -> str:
     """Where an episode is, and what it needs of a person."""
     return "\n".join(
-        (f"{status.episode_id}: {phase_of(status)}, turn {status.turns}", *failing_lines(status), *needs(status))
+        (f"{status.episode_id}: {phase_of(status)}, {_so_far(status)}", *failing_lines(status), *needs(status))
     )
+
+
+def _so_far(status: EpisodeStatus) -> str:
+    """How many turns it has decided; the last of them has the number before that in its story."""
+    return f"after {counted(status.turns, 'turn')}" if status.turns else "no turn yet"
 
 
 def failing_lines(status: EpisodeStatus) -> tuple[str, ...]:

@@ -116,9 +116,11 @@ def test_looking_starts_nothing(asking: Cli) -> None:
     listed = {one["episode_id"]: one for one in asking("episodes", "list", "--json").objects}
     assert (listed[open_one]["phase"], listed[ended]["phase"]) == (None, "done")
     assert asking("status", "--json").object["running"] is False
-    (watch,) = commands(shown.out, "episodes", "watch")
-    asking("episodes", "answer", open_one, "go on")
-    assert asking(*watch, "--json").object["end"] == "gave_up"
+    (up,), (again,) = commands(shown.out, "tiltyard up"), commands(shown.out, "tiltyard episodes show")
+    asking(*up)
+    (answer,) = commands(asking(*again).out, "episodes", "answer")
+    asking(*answer[:-1], "go on")
+    assert asking("episodes", "watch", open_one, "--json").object["end"] == "gave_up"
 
 
 def test_down_tells_episodes_that_go_on_from_those_that_wait_for_a_person(asking: Cli) -> None:
