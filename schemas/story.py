@@ -97,7 +97,12 @@ class PhaseStory(Model):
 
 
 class ChangeVerdict(Model):
-    """A net change of the world, and what the state contract took it for; ``None``: it was not expected."""
+    """A net change of the world, and what the state contract took it for; ``None``: it was not expected.
+
+    ``misfits`` are what keeps one that was not expected from being the expected one that it comes nearest to.
+    ``missing``: there is no such change, nor one that comes near, and ``taken_for`` demands it; its ``key`` is
+    ``*`` where any row will do.
+    """
 
     contract: str
     world: str
@@ -105,6 +110,8 @@ class ChangeVerdict(Model):
     key: str
     change: ChangeKind
     taken_for: str | None = None
+    misfits: tuple[str, ...] = ()
+    missing: bool = False
 
 
 class ExamStory(Model):

@@ -69,8 +69,11 @@ def points_lines(points: Points, result: EpisodeResult) -> Iterator[Line]:
 
 
 def _verdict(change: ChangeVerdict) -> str:
-    taken = change.taken_for or "NOT AS EXPECTED"
-    return f"{change.collection}/{change.key} was {change.change}: {taken}"
+    row = f"{change.collection}/{change.key}"
+    if change.missing:
+        return f"{row}: NOT {change.change.upper()}; {change.taken_for} demands it"
+    taken = change.taken_for or ": ".join(filter(None, ("NOT AS EXPECTED", ", ".join(change.misfits))))
+    return f"{row} was {change.change}: {taken}"
 
 
 def _process(rules: Sequence[RuleResult], result: EpisodeResult) -> str:

@@ -8,11 +8,9 @@ def check_receipts(contract: ReceiptContract, trial: Trial) -> tuple[str, ...]:
     effects = [call for call in trial.effects if call.tool == contract.tool]
     why = []
     if not contract.at_least <= len(effects) <= contract.at_most:
-        places = "; ".join(call.place for call in effects) or "nowhere"
-        why.append(
-            f"{contract.tool} took effect {len(effects)} times ({places}), "
-            f"expected {contract.at_least} to {contract.at_most}"
-        )
+        places = f" ({'; '.join(call.place for call in effects)})" if effects else ""
+        times = f"{len(effects)} time{'' if len(effects) == 1 else 's'}"
+        why.append(f"{contract.tool} took effect {times}{places}, expected {_expected(contract)}")
     if contract.operation_id_required:
         receipted = {receipt.delivery_id for receipt in trial.facts.receipts}
         why += [
@@ -21,3 +19,8 @@ def check_receipts(contract: ReceiptContract, trial: Trial) -> tuple[str, ...]:
             if call.delivery_id not in receipted
         ]
     return tuple(why)
+
+
+def _expected(contract: ReceiptContract) -> str:
+    least, most = contract.at_least, contract.at_most
+    return f"{least}" if least == most else f"{least} to {most}"

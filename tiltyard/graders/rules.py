@@ -58,7 +58,8 @@ def _like(value: object, glob: str) -> bool:
 
 
 def _require(rule: ProcessRule, trial: Trial) -> Verdict:
-    return bool(trial.calls), "" if matching(rule.call, trial) else "it never happened"
+    missing = f"it never happened{_conditions(rule.call)}" if rule.call else ""
+    return bool(trial.calls), "" if matching(rule.call, trial) else missing
 
 
 def _forbid(rule: ProcessRule, trial: Trial) -> Verdict:
@@ -70,7 +71,8 @@ def _forbid(rule: ProcessRule, trial: Trial) -> Verdict:
 def _order(rule: ProcessRule, trial: Trial) -> Verdict:
     done, before = matching(rule.call, trial), matching(rule.before, trial)
     early = [at for at in done if not any(earlier < at for earlier in before)]
-    return bool(done), f"not before {trial.calls[early[0]].place}" if early else ""
+    why = f"{_told(rule.before)} did not come before {trial.calls[early[0]].place}" if early and rule.before else ""
+    return bool(done), why
 
 
 def _at_most(rule: ProcessRule, trial: Trial) -> Verdict:
@@ -141,6 +143,20 @@ RULES: Mapping[str, Callable[[ProcessRule, Trial], Verdict]] = {
 
 
 def _name(rule: ProcessRule) -> str:
-    if rule.call is None:
-        return f"{rule.rule} {', '.join(rule.fields)}"
-    return f"{rule.rule} {rule.call.tool}" + (f" {brief(rule.call.arguments)}" if rule.call.arguments else "")
+    return f"{rule.rule} {_called(rule.call) if rule.call else ', '.join(rule.fields)}"
+
+
+def _called(wanted: CallMatch) -> str:
+    return wanted.tool + (f" {brief(wanted.arguments)}" if wanted.arguments else "")
+
+
+def _told(wanted: CallMatch) -> str:
+    """The calls that are meant, with all that they must have: one that lacks some of it may well have been made."""
+    return _called(wanted) + _conditions(wanted)
+
+
+def _conditions(wanted: CallMatch) -> str:
+    like = " and ".join(f"{name} like {brief(glob)}" for name, glob in wanted.like.items())
+    return (f" with {like}" if like else "") + (
+        f" with the status {' or '.join(wanted.status)}" if wanted.status else ""
+    )

@@ -13,6 +13,9 @@ from tiltyard.graders.pairing import pair
 from tiltyard.graders.trial import Trial
 from tiltyard.graders.values import brief, differing, fits, member
 
+ANOTHER = ["another row"]
+"""What keeps a change of another row from being the expected one; nothing else can be said of it."""
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -34,6 +37,24 @@ def closest_fit(contract: StateContract, trial: Trial) -> Fit:
     """How the trial's changes fit the outcome that comes closest; the first of several that come as close."""
     fits_of = (_fit(outcome, contract.side_effects, trial) for outcome in contract.outcomes)
     return min(fits_of, key=lambda fit: len(fit.missing) + len(trial.facts.changes) - len(fit.pairs))
+
+
+def near_misses(fit: Fit, trial: Trial) -> tuple[Mapping[int, tuple[str, ...]], tuple[ExpectedChange, ...]]:
+    """Which changes that fit nothing come near to a missing one, by their places with what keeps each from being
+    it; and the missing ones that no change comes near to."""
+    changes = trial.facts.changes
+    near: dict[int, tuple[str, ...]] = {}
+    never = []
+    for one in fit.missing:
+        left = [at for at in range(len(changes)) if at not in fit.pairs and at not in near]
+        misfits = {at: _misfits(one, changes[at], trial) for at in left}
+        close = [at for at in left if misfits[at] != ANOTHER]
+        if close:
+            nearest = min(close, key=lambda at, of=misfits: len(of[at]))  # type: ignore[misc]  # bound for the loop
+            near[nearest] = tuple(misfits[nearest])
+        else:
+            never.append(one)
+    return near, tuple(never)
 
 
 def _fit(outcome: Outcome, side_effects: Sequence[ExpectedChange], trial: Trial) -> Fit:
@@ -75,10 +96,10 @@ def kind_of(change: RowChange | LedgerRow) -> ChangeKind:
 def _misfits(expected: ExpectedChange, change: RowChange, trial: Trial) -> list[str]:
     """What keeps a change from being the expected one; nothing when it is."""
     if expected.collection != change.collection or expected.key not in (None, change.key):
-        return ["another row"]
+        return ANOTHER
     kind = kind_of(change)
     if kind != expected.change:
-        return [f"was {kind}"]
+        return [f"was {kind}, not {expected.change}"]
     body = change.before if kind == "deleted" else change.after
     found = [
         f"{path} is {brief(member(body, path))}, not {brief(value)}"
@@ -103,7 +124,7 @@ def _missing(expected: ExpectedChange, changes: Sequence[RowChange], trial: Tria
     """A sentence on an expected change that is not there, with the nearest one that is."""
     row = f"{expected.collection}/{expected.key or '*'}"
     near = [_misfits(expected, change, trial) for change in changes]
-    close = min((misfit for misfit in near if misfit and misfit != ["another row"]), key=len, default=None)
+    close = min((misfit for misfit in near if misfit and misfit != ANOTHER), key=len, default=None)
     told = f"; the nearest change: {', '.join(close)}" if close else ""
     return f"{row} was not {expected.change} as expected{told}"
 

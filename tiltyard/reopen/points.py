@@ -12,7 +12,7 @@ from tiltyard.graders.efficiency import measures
 from tiltyard.graders.graph import contract_names
 from tiltyard.graders.risks import TAMPERING
 from tiltyard.graders.rules import judge
-from tiltyard.graders.state import Fit, closest_fit, kind_of
+from tiltyard.graders.state import Fit, closest_fit, kind_of, near_misses
 from tiltyard.graders.trial import Trial
 from tiltyard.trace import Trace
 
@@ -51,11 +51,12 @@ def _corrected(result: EpisodeResult) -> bool:
 
 
 def _changes(trial: Trial) -> Iterator[ChangeVerdict]:
-    """Each net change, once for each contract on the state."""
+    """Each net change, once for each contract on the state, and then what the contract misses."""
     for name, contract in zip(contract_names(trial.task), trial.task.contracts, strict=True):
         if not isinstance(contract, StateContract):
             continue
         fit = closest_fit(contract, trial)
+        misfits, never = near_misses(fit, trial)
         for index, change in enumerate(trial.facts.changes):
             yield ChangeVerdict(
                 contract=name,
@@ -64,6 +65,17 @@ def _changes(trial: Trial) -> Iterator[ChangeVerdict]:
                 key=change.key,
                 change=kind_of(change),
                 taken_for=_named(fit, fit.pairs[index]) if index in fit.pairs else None,
+                misfits=misfits.get(index, ()),
+            )
+        for expected in never:
+            yield ChangeVerdict(
+                contract=name,
+                world=trial.facts.world,
+                collection=expected.collection,
+                key=expected.key or "*",
+                change=expected.change,
+                taken_for=_named(fit, expected),
+                missing=True,
             )
 
 

@@ -70,6 +70,14 @@ def test_the_points_say_which_change_rule_and_measure_is_behind_them() -> None:
     assert "    tool calls: 7 by the reference, 7 used: 1.00" in lines
 
 
+def test_the_points_say_what_was_expected_and_did_not_happen() -> None:
+    lines = plain(story_lines(story_of(LOST, "do_nothing"), played(LOST, "do_nothing")[1]))
+    assert "    tickets/T-2301: NOT UPDATED; outcome 'replaced' demands it" in lines
+    assert "    stock/aria-7: NOT UPDATED; outcome 'replaced' demands it" in lines
+    lines = plain(story_lines(story_of(LOST, "new_id_retry"), played(LOST, "new_id_retry")[1]))
+    assert "    stock/aria-7 was updated: NOT AS EXPECTED: available is 3, not 4" in lines
+
+
 def test_graders_that_have_changed_since_are_mentioned() -> None:
     trace, result = played(LOST, "reconcile")
     other = result.model_copy(update={"digests": result.digests.model_copy(update={"graders": "sha256:older"})})

@@ -108,6 +108,32 @@ def test_rule(judged: ProcessRule, story: Story, verdict: tuple[bool, bool]) -> 
     assert bool(result.why) != result.held
 
 
+@pytest.mark.parametrize(
+    ("judged", "story", "why"),
+    [
+        (rule("order", before={"tool": "look"}), did("order"), "look did not come before turn 0, call 0"),
+        (
+            rule("order", before={"tool": "look", "status": ["ok"]}),
+            Story().call("look", status="error").call("order"),
+            "look with the status ok did not come before turn 1, call 0",
+        ),
+        (
+            rule("order", before={"tool": "look", "arguments": {"n": 1}, "like": {"at": "*shelf"}}),
+            Story().call("look", n=1).call("order"),
+            'look {"n":1} with at like "*shelf" did not come before turn 1, call 0',
+        ),
+        (rule("require", "look"), did("order"), "it never happened"),
+        (
+            rule("require", "look", match={"status": ["ok", "timeout"]}),
+            Story().call("look", status="error"),
+            "it never happened with the status ok or timeout",
+        ),
+    ],
+)
+def test_why_a_rule_did_not_hold_says_what_was_missing(judged: ProcessRule, story: Story, why: str) -> None:
+    assert judge(judged, story.trial(task_of(RECEIPTS))).why == why
+
+
 def test_p_counts_triggered_rules_by_weight() -> None:
     rules = (rule("require", "look", weight=3), rule("at_most", n=1), rule("forbid", "cancel", weight=9))
     trial = did("look", "order", "order").trial(task_of(RECEIPTS, process=rules))

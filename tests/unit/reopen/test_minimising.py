@@ -204,8 +204,8 @@ TWICE = "x took effect 2 times (turn 4, call 0; turn 5, call 0)"
     ("one", "other", "alike"),
     [
         (TWICE, "x took effect 2 times (turn 0, call 0; turn 1, call 2)", True),
-        (TWICE, "x took effect 0 times (nowhere)", False),
-        (TWICE, "x took effect 1 times (turn 4, call 0)", False),
+        (TWICE, "x took effect 0 times", False),
+        (TWICE, "x took effect 1 time (turn 4, call 0)", False),
         ("after turn 4, call 0, request 12", "after turn 1, call 1", True),
         ('r was created: {"accepted_at_s":95,"id":"R-1"}', 'r was created: {"accepted_at_s":5,"id":"R-1"}', True),
         ('r was created: {"accepted_at_s":95,"id":"R-1"}', 'r was created: {"accepted_at_s":95,"id":"R-2"}', False),

@@ -71,9 +71,10 @@ def test_the_facts_behind_the_score_come_to_the_score(task: str, policy: str) ->
     if result.score.completion == 1 and ratios:
         assert result.score.efficiency == pytest.approx(sum(ratios) / len(ratios), abs=1e-6)
     states = sum(contract.kind == "state" for contract in trace.task.contracts)
-    assert len(points.changes) == states * len(trace.evidence.facts.changes)
-    if all(one.passed for one in result.contracts if one.kind == "state"):
-        assert all(change.taken_for for change in points.changes)
+    came = [change for change in points.changes if not change.missing]
+    assert len(came) == states * len(trace.evidence.facts.changes)
+    as_expected = all(change.taken_for and not change.missing for change in points.changes)
+    assert as_expected == all(one.passed for one in result.contracts if one.kind == "state")
     assert points.as_recorded
 
 
@@ -95,6 +96,38 @@ def test_a_lost_reply_is_told_with_the_effect_that_the_agent_was_not_shown() -> 
     unexpected = {change.key for change in story.points.changes if change.taken_for is None}
     assert "R-1002" in unexpected
     assert "R-1001" not in unexpected
+
+
+LAMP = {"price": 5, "room": "A"}
+SOLD = ExpectedChange(collection="lamps", key="L-1", change="updated", fields={"price": 4})
+CLOSED = ExpectedChange(collection="tickets", key="T-1", change="updated")
+NOTED = ExpectedChange(collection="notes", change="created")
+
+
+def test_the_points_tell_expected_changes_that_never_came_and_how_near_others_came() -> None:
+    calls = Calls().call("order", ("lamps", "L-1", LAMP, {**LAMP, "price": 3}), ORDER, item="lamp")
+    wanted = StateContract(outcomes=(Outcome(name="sold", changes=(SOLD, CLOSED, NOTED)),))
+    points = told(traced(calls, task_of(wanted))).points
+    assert points is not None
+    found = [(one.collection, one.key, one.change, one.missing, one.taken_for) for one in points.changes]
+    assert found == [
+        ("lamps", "L-1", "updated", False, None),
+        ("orders", "o-1", "created", False, None),
+        ("tickets", "T-1", "updated", True, "outcome 'sold'"),
+        ("notes", "*", "created", True, "outcome 'sold'"),
+    ]
+    assert [one.misfits for one in points.changes] == [("price is 3, not 4",), (), (), ()]
+
+
+def test_one_change_comes_near_to_one_expected_change_only() -> None:
+    calls = Calls().call("order", ("orders", "o-1", None, {"n": 1}), item="lamp")
+    twice = ExpectedChange(collection="orders", change="created", fields={"n": 2}, count=2)
+    points = told(traced(calls, task_of(StateContract(outcomes=(Outcome(changes=(twice,)),))))).points
+    assert points is not None
+    assert [(one.key, one.missing, one.misfits) for one in points.changes] == [
+        ("o-1", False, ("n is 1, not 2",)),
+        ("*", True, ()),
+    ]
 
 
 def test_what_came_due_while_a_call_moved_the_clock_is_told_at_that_call() -> None:
