@@ -15,7 +15,7 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
 )
 from temporalio.common import WorkflowIDReusePolicy
-from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
@@ -76,6 +76,15 @@ def _patiently(away: Callable[[BaseException], bool], limit: timedelta) -> Async
         stop=stop_after_delay(limit),
         reraise=True,
     )
+
+
+def _refusal(episode_id: str, why: str) -> BadInput:
+    return BadInput(why, field=episode_id, fix=f"`tiltyard episodes show {episode_id}` says how it stands")
+
+
+def _said(cause: BaseException) -> str:
+    """What the episode said, without the name of the error that Temporal puts before it."""
+    return cause.message if isinstance(cause, FailureError) else str(cause)
 
 
 def new_episode_id() -> str:
@@ -232,10 +241,10 @@ class Ground:
                     await self._see_that_a_worker_has_it(handle)
             await handle.execute_update(update, *arguments)  # type: ignore[call-overload]  # a table of updates
         except WorkflowUpdateFailedError as error:
-            raise BadInput(str(error.cause), field=episode_id) from error
+            raise _refusal(episode_id, _said(error.cause)) from error
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
-                raise BadInput("the episode has ended", field=episode_id) from error
+                raise _refusal(episode_id, "the episode has ended") from error
             raise EnvironmentFailed(
                 f"the episode {episode_id} does not answer: {error.message}",
                 fix="see what `tiltyard doctor` says of the stack, then try again",

@@ -99,6 +99,7 @@ def _steer(
     message: "Callable[[Ground, str], Awaitable[None]]",
 ) -> int:
     """Send a message to each episode. One that refuses it keeps it from no other; the first refusal is raised."""
+    from ops.cli.failures import told
     from ops.cli.session import ground
     from tiltyard.errors import BadInput
 
@@ -114,7 +115,7 @@ def _steer(
                 out.value({"episode_id": episode_id, "done": done})
                 out.show(f"{episode_id}: {done}")
         for other in refused[1:]:
-            out.note(f"error: {other}")
+            out.note(told(other)[0])
         if refused:
             raise refused[0]
 

@@ -1,6 +1,7 @@
 """Messages to a running episode: stop, pause, resume, answer; and its status."""
 
 import asyncio
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,31 @@ async def test_a_question_waits_for_its_answer(client: Client, tmp_path: Path) -
         await place.ground.answer(spec.episode_id, "seven")
         await handle.result()
         assert await heard(place, (await place.outcome(spec)).trace) == {"status": "ok", "heard": "seven"}
+
+
+async def test_a_refusal_is_in_plain_words_and_says_where_to_look(client: Client, tmp_path: Path) -> None:
+    async with arena(client, {"asking": asking, "slow": deliberate}, tmp_path) as place, place.worker():
+        asks, slow = await place.plan(tally_task(), "asking"), await place.plan(tally_task(), "slow")
+        handle, other = await place.start(asks), await place.start(slow)
+        await until(lambda: _phase_is(place, asks.episode_id, "question"))
+        ground, mine = place.ground, asks.episode_id
+        await ground.pause(slow.episode_id)
+        await _refused(ground.resume(mine), mine, "the episode is not paused")
+        await _refused(ground.answer(slow.episode_id, "yes"), slow.episode_id, "the episode asks nothing")
+        await _refused(ground.pause(slow.episode_id), slow.episode_id, "the episode is paused already")
+        await ground.answer(mine, "seven")
+        await ground.stop(slow.episode_id)
+        await asyncio.gather(handle.result(), other.result())
+        await _refused(ground.answer(mine, "eight"), mine, "the episode has ended")
+        await _refused(ground.stop(mine), mine, "the episode has ended")
+
+
+async def _refused(message: Awaitable[None], episode_id: str, why: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        await message
+    refusal = caught.value
+    assert (refusal.field, refusal.message) == (episode_id, why)
+    assert refusal.fix == f"`tiltyard episodes show {episode_id}` says how it stands"
 
 
 async def test_an_answer_outlives_a_run_that_continues_as_new(client: Client, tmp_path: Path) -> None:
