@@ -36,6 +36,10 @@ class Follower:
         kept = {name: content for name, content in seen.items() if name in needed}
         return decision.model_copy(update={"memo": self._memo(done + 1, kept)}) if decision.calls else decision
 
+    def begins_at(self, view: View) -> int:
+        """The first turn of the view that is known to be its own; the number of its turns where none is."""
+        return 0 if self._so_far(view)[0] else view.turn
+
     def _memo(self, done: int, seen: Mapping[str, JsonValue]) -> JsonObject:
         return {"reference": self._reference.name, "done": done, "seen": dict(seen)}
 

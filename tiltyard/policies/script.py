@@ -87,10 +87,15 @@ class ScriptPolicy:
                 f"a script is played again from the whole transcript, and its first {view.summary.turns} turns are "
                 f"summarised here; of the shipped ones only reference plays tasks with a view limit to their end"
             )
-        brief = Brief(view.instruction, frozenset(tool.name for tool in view.tools), view.seed)
-        moves, decision = self._further(brief, view.transcript) or self._anew(brief, view.transcript)
+        brief = _brief(view)
+        moves, decision = self._further(brief, view.transcript) or self._anew(brief, view.transcript)[1:]
         self._played = _Played(brief, view.transcript, moves, decision)
         return decision
+
+    def begins_at(self, view: View) -> int:
+        """The first turn of the view that is this script's own, as are all after it. Of those before it knows
+        nothing."""
+        return self._anew(_brief(view), view.transcript)[0]
 
     def _further(self, brief: Brief, transcript: tuple[Turn, ...]) -> tuple[Moves, Decision] | None:
         """One turn further than the last time, if this is what has come of it."""
@@ -101,15 +106,20 @@ class ScriptPolicy:
             return None
         return last.moves, _step(last.moves, _shown(transcript[-1]))
 
-    def _anew(self, brief: Brief, transcript: tuple[Turn, ...]) -> tuple[Moves, Decision]:
+    def _anew(self, brief: Brief, transcript: tuple[Turn, ...]) -> tuple[int, Moves, Decision]:
+        """(the first turn that is its own, the moves, the decision)."""
         for start in range(len(transcript)):
             moves = self._script(brief)
             decision = _play(moves, transcript[start:])
             if decision is not None:
-                return moves, decision
+                return start, moves, decision
         # Every turn so far was somebody else's (a forked episode): begin here.
         moves = self._script(brief)
-        return moves, _step(moves, None)
+        return len(transcript), moves, _step(moves, None)
+
+
+def _brief(view: View) -> Brief:
+    return Brief(view.instruction, frozenset(tool.name for tool in view.tools), view.seed)
 
 
 def _play(moves: Moves, transcript: tuple[Turn, ...]) -> Decision | None:

@@ -60,7 +60,7 @@ def _environment(trace: Trace) -> JsonObject:
     return {
         "world": task.world,
         "template": {"name": template["name"], "params": template["params"], "content": rows},
-        "faults": _faults(task),
+        "faults": faults_told(task),
         "seed": evidence.spec.seed,
         **dumped,
         "sandbox": _sandbox(trace),
@@ -68,8 +68,8 @@ def _environment(trace: Trace) -> JsonObject:
     }
 
 
-def _faults(task: Task) -> JsonObject:
-    """Each row as a sentence, so that a fault that moved reads as one."""
+def faults_told(task: Task) -> JsonObject:
+    """Each planned fault as a sentence by its number, so that one that moved reads as one."""
     told: JsonObject = {}
     for number, fault in enumerate(task.faults):
         when = f"call {fault.nth}" if fault.nth is not None else "every call"
