@@ -11,7 +11,7 @@ from schemas.evidence import Reading, SandboxEvidence
 from schemas.grade import ContractResult, Measure, RuleResult, Score
 from schemas.journal import TurnRecord
 from schemas.observation import Observation
-from schemas.replay import Difference
+from schemas.replay import Difference, Differing
 from schemas.task import Weights
 from schemas.told import CommandRecord, ConnectionAttempt, MarkedRead, ProcessRecord
 from schemas.world import DeliveryRecord, Job, LateWrite, LedgerRow, Receipt
@@ -195,11 +195,13 @@ class Apart(Model):
     """Two episodes of one task, and the first turn in which they decide something else; ``None``: in no turn.
 
     What a policy thinks, notes or pays for a decision is no part of it. ``before`` is the first difference of any
-    kind, where that is not the decision itself. ``same_task``: also the task's digest is the same.
+    kind, where that is not the decision itself. ``same_task``: also the task's digest is the same; ``differs`` are
+    the fields of the two tasks that are not.
     """
 
     task: str
     same_task: bool
+    differs: tuple[Differing, ...] = ()
     left: ApartSide
     right: ApartSide
     turn: int | None = None

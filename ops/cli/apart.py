@@ -39,9 +39,8 @@ def apart_lines(found: Apart) -> Iterator[Line]:
     yield Line(f"left   {_named(found.left)}", hang=7)
     yield Line(f"right  {_named(found.right)}", hang=7)
     if not found.same_task:
-        yield Line(
-            "the task was not the same: its instruction, limits, faults or contracts were changed between them"
-        )
+        yield Line("the task was not the same: " + ("" if found.differs else "it is stored in another form"))
+        yield from (Line(f"{one.what}: {one.left} -> {one.right}", 2) for one in found.differs)
     yield Line("")
     yield Line(_where(found))
     yield from _difference(found)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ops.cli.called import command_line
 from ops.cli.counting import counted, means, told
 from ops.cli.folded import Line, show_lines
+from ops.cli.made_from import Made, made_lines
 from ops.cli.output import Output
 from schemas.episode import EpisodeResult, Validity
 from schemas.task import Task
@@ -40,16 +41,24 @@ TIERS = {1: "information", 2: "for review", 3: "tampering"}
 TOLD = 8
 """The column at which a line of one result says what its name announces."""
 
+NOT_MADE = Made()
+"""Of an episode that was made from no other one, or of which no more is known than from which."""
+
 ASIDE = {Standing.IDLE_PASSES: "apart", Standing.UNSCORABLE: "not counted"}
 """The mark of a trial that is not in the mean of the others."""
 
 
-def show_results(out: Output, results: Sequence[EpisodeResult], tasks: Sequence[Task]) -> None:
-    """One result in full, several in a table with what they come to; ``tasks`` are those that were played."""
+def show_results(
+    out: Output, results: Sequence[EpisodeResult], tasks: Sequence[Task], made: Made = NOT_MADE
+) -> None:
+    """One result in full, several in a table with what they come to; ``tasks`` are those that were played.
+
+    ``made`` says how the first of them departs from the episode that all were made from.
+    """
     found = means(results, tasks)
     of_task = {task.id: standing(task) for task in tasks}
     if len(results) == 1:
-        show_result(out, results[0], of_task[results[0].task])
+        show_result(out, results[0], of_task[results[0].task], made=made)
         found.pop(Standing.COUNTED, None)  # its score has been shown
     else:
         heads, rows = cells(results, COLUMNS)
@@ -59,10 +68,17 @@ def show_results(out: Output, results: Sequence[EpisodeResult], tasks: Sequence[
             for one, row in zip(results, rows, strict=True)
         ]
         out.table(heads, marked, SPARE)
+        _show_made(out, results, made)
     for line in told(found):
         out.show(line)
     if len(results) > 1:
         _show_marks(out, results)
+
+
+def _show_made(out: Output, results: Sequence[EpisodeResult], made: Made) -> None:
+    """How several depart from one episode; their seeds stand in the table."""
+    alike = made.model_copy(update={"differs": tuple(one for one in made.differs if one.what != "seed")})
+    show_lines(out, (Line(line, hang=TOLD) for one in results[:1] for line in made_lines(alike, one.policy)))
 
 
 def _show_marks(out: Output, results: Sequence[EpisodeResult]) -> None:
@@ -121,19 +137,27 @@ def drained(result: EpisodeResult) -> str:
     return ", ".join(f"{number} {what}" for number, what in found if number) or "empty"
 
 
-def of_origin(result: EpisodeResult) -> list[str]:
-    """What it was made from, and what it could not take over from there."""
+def of_origin(result: EpisodeResult, made: Made) -> list[str]:
+    """What it was made from, how it departs from that, and what it could not take over from there."""
     origin = result.origin
     if origin is None:
         return []
     at = f" before turn {origin.turn}" if origin.kind == "fork" else ""
-    return [f"origin  {origin.kind} of {origin.episode_id}{at}", *(f"missing {one}" for one in result.not_restored)]
+    missing = (f"missing {one}" for one in result.not_restored)
+    return [f"origin  {origin.kind} of {origin.episode_id}{at}", *made_lines(made, result.policy), *missing]
 
 
-def show_result(out: Output, result: EpisodeResult, its: Standing = Standing.COUNTED, *, sandbox: str = "") -> None:
+def show_result(
+    out: Output,
+    result: EpisodeResult,
+    its: Standing = Standing.COUNTED,
+    *,
+    sandbox: str = "",
+    made: Made = NOT_MADE,
+) -> None:
     """Everything that a person asks first about one episode; ``its`` standing, and what is known of the
-    ``sandbox`` beside its driver, where that is known."""
-    told = [*_summary(result, its), *_judged(result)]
+    ``sandbox`` beside its driver, where that is known. ``made``: how it departs from what it was made from."""
+    told = [*_summary(result, its, made), *_judged(result)]
     told += [f"safety  {finding.kind}: {finding.detail}" for finding in result.safety]
     told += [f"risk    {risk.rule} (tier {risk.tier}, {TIERS[risk.tier]}): {risk.detail}" for risk in result.risks]
     if result.sandbox == "unsafe-local":
@@ -150,13 +174,13 @@ def _below_its_name(text: str) -> Iterator[Line]:
     yield from (Line(line, indent=TOLD) for line in rest)
 
 
-def _summary(result: EpisodeResult, its: Standing) -> tuple[str, ...]:
+def _summary(result: EpisodeResult, its: Standing, made: Made) -> tuple[str, ...]:
     score, counts = result.score, result.counts
     why = f": {result.reason}" if result.reason else ""
     return (
         f"episode {result.episode_id}",
         f"task    {result.task}, policy {result.policy}, seed {result.seed}",
-        *of_origin(result),
+        *of_origin(result, made),
         f"end     {end_of(result, its)}, {result.validity}{why}",
         f"score   {score.total:.3f}  (completion {score.completion:.2f}, process {score.process:.2f}, "
         f"efficiency {score.efficiency:.2f})",

@@ -5,9 +5,10 @@ from pathlib import Path
 from ops.cli.called import command_line
 from ops.cli.folded import Line, show_lines
 from ops.cli.looking import listed, recorded, running
+from ops.cli.made_from import Made, made_from
 from ops.cli.output import Output
 from ops.cli.ran_in import ran_in
-from ops.cli.results import show_result
+from ops.cli.results import NOT_MADE, show_result
 from ops.cli.story_shown import so_far_lines, story_lines
 from ops.cli.turn_in_full import full_lines
 from ops.cli.watching import status_line
@@ -22,7 +23,7 @@ from tiltyard.ports import Journal
 from tiltyard.reopen.kept import exams_of, trace_of
 from tiltyard.reopen.story import so_far, tell, turn_in_full, turn_so_far
 from tiltyard.trace import Trace
-from workers.bootstrap.ground import open_journal
+from workers.bootstrap.ground import open_journal, open_records
 from workers.bootstrap.objects import open_objects
 from workers.settings import Settings
 
@@ -40,8 +41,9 @@ async def show_one(home: Path | None, episode_id: str, out: Output) -> None:
     trace, exams = await _facts(settings, result, out)
     story = tell(trace, result, exams) if trace is not None else None
     told = story.model_dump(mode="json") if story is not None else None
-    out.value({**result.model_dump(mode="json"), "story": told})
-    show_result(out, result, sandbox=ran_in(result, trace))
+    made = await _made(settings, spec, trace)
+    out.value({**result.model_dump(mode="json"), **made.model_dump(mode="json"), "story": told})
+    show_result(out, result, sandbox=ran_in(result, trace), made=made)
     if story is not None:
         show_lines(out, story_lines(story, result))
 
@@ -57,6 +59,11 @@ async def _facts(settings: Settings, result: EpisodeResult, out: Output) -> tupl
     except TiltyardError as error:
         out.note(f"{missing}: {error}")
         return trace, NO_EXAMS
+
+
+async def _made(settings: Settings, spec: EpisodeSpec, trace: Trace | None) -> Made:
+    with open_records(settings) as records, open_objects(settings) as objects:
+        return await made_from(spec, trace, records, objects) if trace and records else NOT_MADE
 
 
 async def _show_open(settings: Settings, spec: EpisodeSpec, out: Output) -> None:

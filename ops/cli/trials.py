@@ -10,13 +10,16 @@ from ops.cli.batch import Batch
 from ops.cli.called import command_line
 from ops.cli.drivers import require_driver
 from ops.cli.leaving import Again, play_until_left
+from ops.cli.made_from import Made, made_from
 from ops.cli.output import Output
 from ops.cli.progress import progress
-from ops.cli.results import show_results
+from ops.cli.results import NOT_MADE, show_results
 from ops.cli.session import ground
 from schemas.episode import EpisodeResult, EpisodeSpec, PolicySpec
 from schemas.sandbox import DriverName
 from schemas.task import Task
+from tiltyard.errors import TiltyardError
+from tiltyard.reopen.kept import trace_of
 from workers.ground import DEFAULT_DRIVER, Ground
 
 
@@ -74,12 +77,22 @@ async def begin(opened: Ground, specs: Sequence[EpisodeSpec], out: Output) -> No
 async def play_planned(
     opened: Ground, specs: Sequence[EpisodeSpec], tasks: Sequence[Task], jobs: int, again: Again, out: Output
 ) -> tuple[EpisodeResult, ...]:
-    """Play planned trials of these tasks and print what came of them."""
+    """Play planned trials of these tasks and print what came of them. If they are forks, all are of one episode."""
     tell = partial(show_results, out, tasks=tasks)
     with progress(out, len(specs)) as shown:
         results = await play_until_left(Batch(opened, out, shown), specs, jobs, tell, again)
-    tell(results)
+    tell(results, made=await _made(opened, specs[0], results[0]))
     return results
+
+
+async def _made(opened: Ground, spec: EpisodeSpec, result: EpisodeResult) -> Made:
+    """How the first trial departs from what it was made from; not told where its facts cannot be read."""
+    if spec.origin is None or not result.trace:
+        return NOT_MADE
+    try:
+        return await made_from(spec, await trace_of(result, opened.objects), opened.records, opened.objects)
+    except TiltyardError:
+        return NOT_MADE
 
 
 def _say_started(specs: Sequence[EpisodeSpec], out: Output) -> None:

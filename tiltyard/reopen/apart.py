@@ -9,6 +9,7 @@ from schemas.replay import Difference
 from schemas.story import Apart, ApartSide
 from tiltyard.errors import BadInput
 from tiltyard.reopen.compare import first_difference
+from tiltyard.reopen.departing import tasks_differ
 from tiltyard.reopen.told_turns import CallFacts, told_turn
 from tiltyard.trace import Trace
 
@@ -30,6 +31,7 @@ def apart(left: Trace, left_result: EpisodeResult, right: Trace, right_result: E
     return Apart(
         task=task,
         same_task=left.evidence.spec.task_digest == right.evidence.spec.task_digest,
+        differs=tasks_differ(left.task, right.task),
         left=_side(left, left_result, turn),
         right=_side(right, right_result, turn),
         turn=turn,

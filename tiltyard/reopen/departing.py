@@ -79,7 +79,7 @@ def _differing(what: str, left: JsonValue, right: JsonValue) -> Differing:
     if isinstance(left, str) and isinstance(right, str):
         common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
         cut = max(0, common - BEFORE)
-        left, right = (f"…{text[cut:]}" if cut else text for text in (left, right))
+        left, right = (f"{'…' if cut else ''}{text[cut:]}".replace("\n", "\\n") for text in (left, right))
     return Differing(what=what, left=in_words(left), right=in_words(right))
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ops.cli.apart import apart_lines
 from schemas.decision import Decision
 from schemas.fault import Fault
 from tests.unit.reopen.played import graded, played
@@ -87,4 +88,12 @@ def test_a_task_that_was_changed_between_them_is_said() -> None:
     spec = trace.evidence.spec.model_copy(update={"task_digest": "sha256:other"})
     task = trace.task.model_copy(update={"faults": (Fault(tool="get_ticket", kind="error_status"),)})
     other = Trace(task, trace.tools, trace.evidence.model_copy(update={"spec": spec}))
-    assert not apart(trace, result, other, result).same_task
+    found = apart(trace, result, other, result)
+    assert not found.same_task
+    assert [(one.what, one.right) for one in found.differs] == [
+        ("faults.0", "error_status of get_ticket at every call (unavailable: the service is unavailable)"),
+        *((f"faults.{number}", "none") for number in range(1, len(trace.task.faults))),
+    ]
+    text = "\n".join(line.text for line in apart_lines(found))
+    assert "the task was not the same" in text
+    assert "faults.0: commit_then_drop of create_replacement" in text

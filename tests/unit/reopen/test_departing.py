@@ -64,6 +64,11 @@ def test_of_long_texts_the_place_is_shown_where_they_part() -> None:
     assert found.right.endswith("Tomorrow.")
 
 
+def test_a_text_of_several_lines_stands_in_one() -> None:
+    one, other = (TASK.model_copy(update={"instruction": text}) for text in ("Look.\nThen go.", "Look."))
+    assert told(tasks_differ(one, other)) == ["instruction: Look.\\nThen go. -> Look."]
+
+
 def departed(origin: Origin | None, **own: object) -> list[str]:
     """What is told of an episode that was made from the parent, which has the plain task."""
 
