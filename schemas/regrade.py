@@ -5,13 +5,15 @@ from typing import Literal
 from schemas.base import Model
 from schemas.episode import EpisodeResult, Validity
 from schemas.grade import ContractResult, Measure, RiskEvent, RuleResult, SafetyFinding, Score
+from schemas.task import Weights
 
-Part = Literal["validity", "score", "contract", "rule", "efficiency", "safety", "risk"]
+Part = Literal["validity", "score", "weights", "contract", "rule", "efficiency", "safety", "risk"]
 
 
 class Judgement(Model):
     """All that graders say of an episode. ``graders`` is their digest, empty where they came to nothing; ``task``
-    is the digest of the task whose contracts, rules, references and weights they judged by."""
+    is the digest of the task whose contracts, rules, references and weights they judged by, ``weights`` are those
+    of its score, where it is known."""
 
     validity: Validity
     reason: str
@@ -23,12 +25,14 @@ class Judgement(Model):
     risks: tuple[RiskEvent, ...]
     graders: str
     task: str
+    weights: Weights | None = None
 
     @classmethod
-    def of(cls, result: EpisodeResult) -> "Judgement":
-        """The judgement in an outcome."""
-        shared = {name: getattr(result, name) for name in cls.model_fields if name not in ("graders", "task")}
-        return cls(**shared, graders=result.digests.graders, task=result.digests.task)
+    def of(cls, result: EpisodeResult, weights: Weights | None = None) -> "Judgement":
+        """The judgement in an outcome, of a task with these weights."""
+        apart = ("graders", "task", "weights")
+        shared = {name: getattr(result, name) for name in cls.model_fields if name not in apart}
+        return cls(**shared, graders=result.digests.graders, task=result.digests.task, weights=weights)
 
 
 class Fact(Model):

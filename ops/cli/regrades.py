@@ -58,9 +58,10 @@ async def regraded(
             if recorded is None:
                 raise not_ended(episode_id)
             trace, exams = await regrading.stored_facts(recorded, objects)
+            then = trace.task
             if now is not None:
                 trace = regrading.with_task_of_now(trace, now.task(recorded.task))
-            yield regrading.regrade(recorded, trace, exams)
+            yield regrading.regrade(recorded, trace, exams, then=then)
         except (BadInput, InputMissing, EnvironmentFailed) as error:
             yield error
 

@@ -3,11 +3,16 @@
 from collections.abc import Iterator
 from typing import Any
 
+from ops.cli.counting import counted
+from ops.cli.folded import Line, indented, show_lines
 from ops.cli.output import Output
 from schemas.regrade import Fact, Regrade
 
-CELL = 48
-"""Characters of a fact that the table shows; what moved is told in full below it."""
+SHORT = 56
+"""Characters of both sides of a fact that stand in one line."""
+
+DIGEST = 19
+"""Characters of a digest that are shown: the answer with ``--json`` has all."""
 
 COLUMNS = ("EPISODE", "TASK", "POLICY", "#RECORDED", "#NOW", "JUDGED BY", "MOVED")
 SPARE = ("JUDGED BY", "POLICY", "TASK")
@@ -31,7 +36,7 @@ class Shown:
 
     def show(self) -> None:
         if self._first is not None:
-            _show_one(self._first, self._out)
+            show_lines(self._out, lines_of(self._first))
         elif self._rows:
             self._out.table(COLUMNS, self._rows, SPARE)
             self._out.show(f"{len(self._rows)} graded again; something moved in {self.moved}")
@@ -43,17 +48,34 @@ def as_json(one: Regrade) -> dict[str, Any]:
     return {**dumped, "equal": not one.moved, "moved": [fact.model_dump(mode="json") for fact in one.moved]}
 
 
-def _show_one(one: Regrade, out: Output) -> None:
-    out.show(f"episode {one.episode_id}\ntask    {one.task}, policy {one.policy}, seed {one.seed}")
-    out.show(f"graders {_then_and_now(one.before.graders, one.after.graders)}")
-    out.show(f"by task {_then_and_now(one.before.task, one.after.task)}")
-    out.table(("FACT", "RECORDED", "NOW"), [(_name(fact), _brief(fact.before), _now(fact)) for fact in one.facts])
-    for fact in one.moved:
-        out.show("\n".join([f"moved: {_name(fact)}", *_lines("-", fact.before), *_lines("+", fact.after)]))
+def lines_of(one: Regrade) -> Iterator[Line]:
+    """One in full: by what it was judged, what moved, and how much did not."""
+    yield Line(f"episode {one.episode_id}")
+    yield Line(f"task    {one.task}, policy {one.policy}, seed {one.seed}", hang=8)
+    yield Line(f"graders {_then_and_now(one.before.graders, one.after.graders)}", hang=8)
+    yield Line(f"by task {_then_and_now(one.before.task, one.after.task)}", hang=8)
+    same = counted(len(one.facts) - len(one.moved), "fact")
+    if one.moved:
+        yield Line("moved")
+        yield from (line for fact in one.moved for line in indented(_moved(fact)))
+        yield Line(f"the same: {same}")
+    else:
+        yield Line(f"nothing moved: {same} {'is' if same.startswith('1 ') else 'are'} the same")
     for part in one.untold:
-        out.show(f"not recorded then, so not compared: {part}")
-    if not one.moved:
-        out.show("nothing moved")
+        yield Line(f"not recorded then, so not compared: {part}")
+
+
+def _moved(fact: Fact) -> Iterator[Line]:
+    """One fact: in one line where little is said of it, else what went and what came."""
+    before, after = fact.before or ("none",), fact.after or ("none",)
+    if len(before) == len(after) == 1 and len(before[0]) + len(after[0]) <= SHORT:
+        yield Line(f"{_name(fact)}: {before[0]} → {after[0]}")
+        return
+    verdict = f": {before[0]}" if before[0] == after[0] else ""
+    yield Line(f"{_name(fact)}{verdict}")
+    reordered = set(before) == set(after)
+    for mark, said, others in (("- ", before, after), ("+ ", after, before)):
+        yield from (Line(line, 2, mark=mark) for line in said if reordered or line not in others)
 
 
 def _row(one: Regrade) -> tuple[str, ...]:
@@ -75,23 +97,14 @@ def _judged_by(one: Regrade) -> str:
 
 
 def _then_and_now(then: str, now: str) -> str:
-    return f"{then or 'none'}, the same now" if then == now else f"{then or 'none'} then, {now or 'none'} now"
+    if then == now:
+        return f"{_digest(then)}, the same now"
+    return f"{_digest(then)} then, {_digest(now)} now"
+
+
+def _digest(whole: str) -> str:
+    return whole[:DIGEST] + "…" if len(whole) > DIGEST else whole or "none"
 
 
 def _name(fact: Fact) -> str:
     return fact.name if fact.name == fact.part else f"{fact.part} {fact.name}"
-
-
-def _brief(said: tuple[str, ...]) -> str:
-    if not said:
-        return "-"
-    more = f" (+{len(said) - 1})" if len(said) > 1 else ""
-    return (said[0] if len(said[0]) <= CELL else said[0][: CELL - 1] + "…") + more
-
-
-def _now(fact: Fact) -> str:
-    return f"{_brief(fact.after)}  <- moved" if fact.moved else _brief(fact.after)
-
-
-def _lines(mark: str, said: tuple[str, ...]) -> Iterator[str]:
-    yield from (f"  {mark} {line}" for line in said or ("(none)",))

@@ -38,10 +38,18 @@ def _without_exams(recorded: EpisodeResult, trace: Trace) -> Exams:
     return Exams(failed=recorded.reason) if due and left and recorded.validity is Validity.GRADER else Exams()
 
 
-def regrade(recorded: EpisodeResult, trace: Trace, exams: Exams, graders: Sequence[Grader] = GRADERS) -> Regrade:
-    """The recorded outcome beside what ``graders`` say of the same facts."""
-    before = Judgement.of(recorded)
-    after = Judgement.of(examine(trace.task, trace.evidence, trace.tools, exams, graders))
+def regrade(
+    recorded: EpisodeResult,
+    trace: Trace,
+    exams: Exams,
+    graders: Sequence[Grader] = GRADERS,
+    then: Task | None = None,
+) -> Regrade:
+    """The recorded outcome beside what ``graders`` say of the same facts. ``then`` is the task that it was judged
+    by, where the trace has been given another one."""
+    before = Judgement.of(recorded, (then or trace.task).weights)
+    now = examine(trace.task, trace.evidence, trace.tools, exams, graders)
+    after = Judgement.of(now, trace.task.weights)
     parts = {part: (tell(before), tell(after)) for part, tell in PARTS.items()}
     return Regrade(
         episode_id=recorded.episode_id,
@@ -94,6 +102,13 @@ def _validity(of: Judgement) -> Said:
 
 def _score(of: Judgement) -> Said:
     return {name: (f"{value:.6g}",) for name, value in of.score.model_dump().items()}
+
+
+def _weights(of: Judgement) -> Said | None:
+    if of.weights is None:
+        return None
+    shares = {"C": of.weights.completion, "P": of.weights.process, "E": of.weights.efficiency}
+    return {"weights": (", ".join(f"{name} {share:g}" for name, share in shares.items()),)}
 
 
 def _contracts(of: Judgement) -> Said:
@@ -150,6 +165,7 @@ def _gathered(found: Iterable[tuple[str, str]]) -> Said:
 PARTS: Mapping[Part, Callable[[Judgement], Said | None]] = {
     "validity": _validity,
     "score": _score,
+    "weights": _weights,
     "contract": _contracts,
     "rule": _rules,
     "efficiency": _measures,

@@ -131,7 +131,7 @@ def _digests(result: EpisodeResult) -> JsonObject:
 
 def _grade(result: EpisodeResult) -> JsonObject:
     counted = result.model_dump(mode="json", include={"counts", "answer"})
-    return {**Judgement.of(result).model_dump(mode="json", exclude={"graders", "task"}), **counted}
+    return {**Judgement.of(result).model_dump(mode="json", exclude={"graders", "task", "weights"}), **counted}
 
 
 def _strict_cause(original: Played, replay: Played) -> Cause:

@@ -12,12 +12,14 @@ from infra.stores.database import open_database
 from infra.stores.objects import FolderObjects
 from infra.stores.records import SqlRecords
 from ops.cli.failures import DONE, FAILED, WRONG_USE
+from ops.cli.folded import folded
 from ops.cli.main import run_program
 from ops.cli.output import Output
 from ops.cli.progress import counting
 from ops.cli.regrades import regraded
+from ops.cli.regrades_shown import lines_of
 from schemas.episode import EpisodeResult
-from schemas.regrade import Regrade
+from schemas.regrade import Fact, Judgement, Regrade
 from tiltyard.episode.grading import examine
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.policies.catalogue import open_script
@@ -105,14 +107,75 @@ async def test_by_which_task_it_was_judged_is_shown(tmp_path: Path, capsys: pyte
     fields["weights"] = {"completion": 0.5, "process": 0.3, "efficiency": 0.2}
     place.write_text(json.dumps(fields))
     assert await call(tmp_path, "e-1") == DONE
-    assert f"by task {TASK.digest}, the same now" in capsys.readouterr().out
+    assert f"by task {TASK.digest[:19]}…, the same now" in capsys.readouterr().out
     assert await call(tmp_path, "e-1", "--tasks", str(place.parent)) == DONE
-    assert f"by task {TASK.digest} then, sha256:" in capsys.readouterr().out
+    assert f"by task {TASK.digest[:19]}… then, sha256:" in capsys.readouterr().out
     assert await call(tmp_path, "--all", "--tasks", str(place.parent)) == DONE
     assert "another task" in capsys.readouterr().out
     assert await call(tmp_path, "e-1", "--tasks", str(place.parent), "--json") == DONE
     told = json.loads(capsys.readouterr().out)
     assert told["before"]["task"] == TASK.digest != told["after"]["task"]
+
+
+def of_facts(*facts: Fact) -> Regrade:
+    result = EpisodeResult.model_validate(
+        {
+            "episode_id": "e-1",
+            "task": TASK.id,
+            "policy": "reconcile",
+            "seed": 0,
+            "end": "submitted",
+            "validity": "valid",
+        }
+    )
+    judged = Judgement.of(result)
+    return Regrade(
+        **{name: getattr(result, name) for name in ("episode_id", "task", "policy", "seed")},
+        before=judged.model_copy(update={"graders": "sha256:" + "0" * 64, "task": TASK.digest}),
+        after=judged.model_copy(update={"graders": "sha256:" + "1" * 64, "task": TASK.digest}),
+        facts=facts,
+        untold=("rule",),
+    )
+
+
+REASON = "outcome 'replaced': stock/aria-7 was not updated as expected; the nearest change: available is 3, not 4"
+FACTS = (
+    Fact(part="score", name="process", before=("1",), after=("1",)),
+    Fact(part="score", name="total", before=("0.039474",), after=("0.047368",)),
+    Fact(part="contract", name="settled", before=("passed",), after=("passed",)),
+    Fact(
+        part="contract",
+        name="state",
+        before=("failed", REASON, "a"),
+        after=("failed", "a", REASON.replace("3", "2")),
+    ),
+    Fact(part="safety", name="duplicate_effect", before=(), after=("it took effect again",)),
+)
+
+
+def test_of_one_what_moved_comes_first_and_what_did_not_is_counted() -> None:
+    assert list(folded(lines_of(of_facts(*FACTS)), None)) == [
+        "episode e-1",
+        "task    replacement/approved/1, policy reconcile, seed 0",
+        f"graders sha256:{'0' * 12}… then, sha256:{'1' * 12}… now",
+        f"by task {TASK.digest[:19]}…, the same now",
+        "moved",
+        "  score total: 0.039474 → 0.047368",
+        "  contract state: failed",
+        f"    - {REASON}",
+        f"    + {REASON.replace('3', '2')}",
+        "  safety duplicate_effect: none → it took effect again",
+        "the same: 2 facts",
+        "not recorded then, so not compared: rule",
+    ]
+    assert list(folded(lines_of(of_facts(FACTS[0])), None))[4] == "nothing moved: 1 fact is the same"
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_regrade_is_no_wider_than_the_terminal(width: int) -> None:
+    told = list(folded(lines_of(of_facts(*FACTS)), width))
+    assert max(map(len, told)) <= width
+    assert sum(line.startswith("    - ") for line in told) == 1
 
 
 def test_of_many_it_is_told_how_far_it_has_come(capsys: pytest.CaptureFixture[str]) -> None:

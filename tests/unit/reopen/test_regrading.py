@@ -54,7 +54,7 @@ def again(task: Task, script: str, change: Callable[[Trace], Trace] = lambda tra
     before = asyncio.run(recorded(trace, objects))
     stored, exams = asyncio.run(stored_facts(before, objects))
     assert stored == trace
-    return regrade(before, change(stored), exams)
+    return regrade(before, change(stored), exams, then=stored.task)
 
 
 def moved(found: Regrade) -> set[tuple[str, str]]:
@@ -74,9 +74,16 @@ def weighed(trace: Trace) -> Trace:
     return replace(trace, task=trace.task.model_copy(update={"weights": weights}))
 
 
-def test_other_weights_move_the_total_alone() -> None:
+def test_other_weights_are_told_and_move_the_total_alone() -> None:
     found = again(LOST, "new_id_retry", weighed)
-    assert moved(found) == {("score", "total")}
+    assert moved(found) == {("score", "total"), ("weights", "weights")}
+    (weights,) = [fact for fact in found.moved if fact.part == "weights"]
+    assert weights.before == ("C 0.55, P 0.25, E 0.2",)
+    assert weights.after == ("C 0.5, P 0.3, E 0.2",)
+    assert (found.before.weights, found.after.weights) == (
+        LOST.weights,
+        weighed(play(LOST, "reference")).task.weights,
+    )
     assert found.after.score.total == pytest.approx(found.before.score.process * 0.3, abs=1e-5)
     assert found.after.score.total != found.before.score.total
 
@@ -124,7 +131,7 @@ def test_another_grader_moves_the_verdict_of_its_contract_with_its_reasons() -> 
     }
     (fact,) = (fact for fact in found.moved if fact.part == "contract")
     assert (fact.before, fact.after) == (("passed",), ("failed", "not on our watch"))
-    assert found.before == type(found.before).of(before), "what is recorded stays as it is"
+    assert found.before == type(found.before).of(before, LOST.weights), "what is recorded stays as it is"
 
 
 def test_another_reason_of_a_contract_that_fails_as_before_is_told() -> None:
