@@ -1,5 +1,6 @@
 """The program as it was called, so that every command that is printed can be typed as it stands."""
 
+import re
 import shlex
 import shutil
 import sys
@@ -26,6 +27,12 @@ def command_line(*words: str) -> str:
 def typeable(text: str) -> str:
     """A message of a layer that cannot know how it was called, and so writes commands as `tiltyard …`."""
     return text.replace(f"`{NAME} ", f"`{command_line()} ")
+
+
+def commands() -> re.Pattern[str]:
+    """Finds commands of this program: in backquotes, or after a colon or nothing and then to the line's end."""
+    program = f"(?:{re.escape(shlex.quote(_program()))}|{NAME})"
+    return re.compile(f"(`{program} [^`]*`|(?:^|(?<=: )){program} .*$)")
 
 
 def _program() -> str:

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import click
 
-from ops.cli.called import typeable
-from ops.cli.visible import visible
+from ops.cli.output import on_errors
 from tiltyard.errors import BadInput, EnvironmentFailed, InputMissing, TiltyardError
 
 DONE, BELOW, WRONG_USE, FAILED, INTERRUPTED, UNREAD = 0, 1, 2, 3, 130, 141
@@ -102,7 +101,7 @@ def _say_click(error: click.ClickException) -> None:
 
 def _say(text: str) -> None:
     with suppress(OSError):  # nobody reads standard error: the exit code must do
-        print(visible(typeable(text)), file=sys.stderr, flush=True)
+        print(on_errors(text), file=sys.stderr, flush=True)
 
 
 def crash(error: BaseException, log: Path | None) -> Crashed:

@@ -1,13 +1,19 @@
-"""Indented lines, folded between words where a terminal ends."""
+"""Indented lines, folded between words where a terminal ends. Commands stay whole, for copying."""
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ops.cli.output import Output
+from ops.cli.called import commands
 from ops.cli.visible import visible_cell
+
+if TYPE_CHECKING:
+    from ops.cli.output import Output
 
 LEAST_COLUMNS = 24
 """What a text has at least, however deep it stands on however narrow a terminal."""
+
+GLUE = "\ue000"
+"""Stands for a space at which no line ends."""
 
 
 class Line(NamedTuple):
@@ -36,7 +42,14 @@ def section(title: str, lines: Iterable[Line]) -> Iterator[Line]:
         yield from (Line(""), Line(title), *below)
 
 
-def show_lines(out: Output, lines: Iterable[Line]) -> None:
+def prose(text: str) -> Iterator[Line]:
+    """A message of one or more lines, each with the indent that it has."""
+    for line in text.split("\n"):
+        said = line.lstrip(" ")
+        yield Line(said, len(line) - len(said))
+
+
+def show_lines(out: "Output", lines: Iterable[Line]) -> None:
     """Print them, folded on a terminal and whole elsewhere. Nothing with ``--json``."""
     if out.json:
         return
@@ -64,12 +77,31 @@ def _fits(text: str, width: int) -> bool:
 
 
 def _folded(text: str, line: Line, width: int) -> Iterator[str]:
+    hang = len(line.mark) or line.hang
+    indent = max(0, min(line.indent, width - hang - LEAST_COLUMNS))
+    first, *rest = _parts(text, max(1, width - indent - hang))
+    yield (" " * indent + line.mark + first).rstrip()
+    for part in rest:
+        yield (" " * (indent + hang) + part).rstrip()
+
+
+def _parts(text: str, width: int) -> list[str]:
+    """The text in parts that are no wider. A command in it is in one of them, or is one where it is wider."""
+    parts, before = list[str](), ""
+    for number, piece in enumerate(commands().split(text)):
+        if number % 2 and not _fits(piece, width):
+            parts += [*_wrapped(before, width), piece]
+            before = ""
+        else:
+            before += piece.replace(" ", GLUE) if number % 2 else piece.lstrip(" ") if not before else piece
+    return [*parts, *_wrapped(before, width)] or [""]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
     from rich.console import Console
     from rich.text import Text
 
-    hang = len(line.mark) or line.hang
-    indent = max(0, min(line.indent, width - hang - LEAST_COLUMNS))
-    first, *rest = Text(text).wrap(Console(width=width), max(1, width - indent - hang), overflow="fold")
-    yield (" " * indent + line.mark + first.plain).rstrip()
-    for part in rest:
-        yield (" " * (indent + hang) + part.plain).rstrip()
+    if not text:
+        return []
+    found = Text(text).wrap(Console(width=width), width, overflow="fold")
+    return [part.plain.replace(GLUE, " ") for part in found]

@@ -8,6 +8,7 @@ from pathlib import Path
 from ops.cli.called import command_line
 from ops.cli.counting import counted
 from ops.cli.drivers import require_driver
+from ops.cli.folded import Line, show_lines
 from ops.cli.output import Output
 from ops.cli.pinning import keep, place_of, stem_of
 from ops.cli.session import ground
@@ -102,7 +103,7 @@ async def minimise(home: Path | None, wish: Wish, out: Output) -> None:
     if file is not None:
         await keep(home, pin_of(done.result, trace, stem_of(file)), file, out)
     out.value(_told(done, file))
-    _show(out, done, file)
+    show_lines(out, lines_of(done, file))
 
 
 async def _minimised(opened: Ground, wish: Wish, out: Output) -> Minimised:
@@ -146,21 +147,21 @@ def _progress(out: Output, trials: Trials, pieces: int) -> Iterator[None]:
     yield
 
 
-def _show(out: Output, done: Minimised, pinned: Path | None) -> None:
+def lines_of(done: Minimised, pinned: Path | None) -> Iterator[Line]:
+    """What came of it, for people."""
     still = next(one for one in done.result.contracts if one.name == done.wanted.name)
     minimal = (
         "no turn and no call can be left out" if done.found.minimal else "it was stopped: more may be left out"
     )
-    lines = [
-        f"contract {still.name} still fails: {'; '.join(still.why)}",
-        f"{_size(done.before)} shrunk to {_size(done.after)} in {counted(done.runs, 'run')}; {minimal}",
-        *(f"  turn {turn}  {line}" for turn, one in enumerate(done.after.decisions) for line in told_decision(one)),
-    ]
+    yield Line(f"contract {still.name} still fails:")
+    yield from (Line(why, 2) for why in still.why)
+    yield Line(f"{_size(done.before)} shrunk to {_size(done.after)} in {counted(done.runs, 'run')}; {minimal}")
+    for turn, one in enumerate(done.after.decisions):
+        yield from (Line(line, 2, mark=f"turn {turn}  ") for line in told_decision(one))
     if done.spoilt:
-        lines.append(f"{counted(done.spoilt, 'run')} did not count, and passed for not failing")
+        yield Line(f"{counted(done.spoilt, 'run')} did not count, and passed for not failing")
     if pinned is None:
-        lines.append(f"to keep it: {command_line('episodes', 'pin', done.result.episode_id)}")
-    out.show("\n".join(lines), fold=False)
+        yield Line(f"to keep it: {command_line('episodes', 'pin', done.result.episode_id)}")
 
 
 def _told(done: Minimised, pinned: Path | None) -> JsonObject:

@@ -7,11 +7,12 @@ import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
 from ops.cli.called import typeable
+from ops.cli.folded import folded, prose
 from ops.cli.home import home_option, take_home
 from ops.cli.visible import visible, visible_cell
 
@@ -71,8 +72,8 @@ class Output:
             sys.stdout.writelines(line.rstrip() + "\n" for line in drawn.get().splitlines())
 
     def note(self, text: str) -> None:
-        """A remark on what happens meanwhile, its lines left whole. That nobody reads it is no reason to stop."""
-        said = visible(typeable(text))
+        """A remark on what happens meanwhile. That nobody reads it is no reason to stop."""
+        said = on_errors(text)
         with suppress(BrokenPipeError):
             if self._above is None:
                 print(said, file=sys.stderr, flush=True)
@@ -90,16 +91,28 @@ class Output:
 
     def console(self, *, errors: bool = False) -> "Console":
         """A console on one of the two streams."""
-        from rich.console import Console
+        return console_on(sys.stderr if errors else sys.stdout)
 
-        class OnPipe(Console):
-            """Raises ``BrokenPipeError`` as it is; rich would end the program."""
 
-            def on_broken_pipe(self) -> None:
-                raise  # what rich is handling
+def console_on(stream: TextIO) -> "Console":
+    """A console on a stream."""
+    from rich.console import Console
 
-        stream = sys.stderr if errors else sys.stdout
-        return OnPipe(file=stream, width=None if stream.isatty() else PIPE_COLUMNS, soft_wrap=not stream.isatty())
+    class OnPipe(Console):
+        """Raises ``BrokenPipeError`` as it is; rich would end the program."""
+
+        def on_broken_pipe(self) -> None:
+            raise  # what rich is handling
+
+    return OnPipe(file=stream, width=None if stream.isatty() else PIPE_COLUMNS, soft_wrap=not stream.isatty())
+
+
+def on_errors(text: str) -> str:
+    """A message as standard error has it: folded where a terminal ends, its commands as they are typed."""
+    said = visible(typeable(text))
+    if not sys.stderr.isatty():
+        return said
+    return "\n".join(folded(prose(said), console_on(sys.stderr).width))
 
 
 def fitting(

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 from ops.cli.called import command_line
+from ops.cli.folded import Line, folded, indented, show_lines
 from ops.cli.looking import ended
 from ops.cli.output import Output
+from ops.cli.pins import broken_lines
 from ops.cli.suites import kinds
 from schemas.episode import EpisodeResult
 from schemas.pin import Pin
@@ -64,13 +66,13 @@ async def keep(home: Path | None, pin: Pin, file: Path, out: Output, advice: str
     async with open_stage(Settings.from_environment(home), kinds(home)) as stage:
         held = await check_pin(pin, stage)
     if held.broken:
-        since = f"; it goes another way at {held.since}" if held.since else ""
-        why = f"played again it comes to something else: {'; '.join(held.broken)}{since}"
+        told = "\n".join(folded(indented(broken_lines(held)), None))
+        why = f"played again it comes to something else:\n{told}"
         fix = advice or f"`tiltyard replay {pin.source.episode}` says what has changed since then"
         raise BadInput(why, field=pin.source.episode, fix=fix)
     write_pin(file, pin)
     check = command_line("tasks", "check", str(file))
     not_yet = f"not played yet: {held.unplayed}" if held.unplayed else ""
-    out.show(f"pinned in {file}", fold=False)
+    show_lines(out, [Line(f"pinned in {file}", whole=True)])
     out.note(not_yet or f"it is checked from now on; to check it alone: {check}")
     return held.unplayed

@@ -1,17 +1,19 @@
 """Pins on the command line: which ones a check is about, and what is told of them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ops.cli.called import command_line, typeable
+from ops.cli.folded import Line, indented, prose, show_lines
 from ops.cli.output import Output
 from ops.cli.suites import kinds
 from schemas.base import JsonObject
 from tiltyard.errors import BadInput, BadTask
 from tiltyard.reopen.pin_checks import Held, check_pin
 from tiltyard.reopen.pin_files import pins_at, pins_beside, pins_in, read_pin, write_pin
+from tiltyard.reopen.pinning import Broken
 from tiltyard.suite.families import Suite
 from workers.bootstrap.practice import open_stage
 from workers.settings import Settings
@@ -95,7 +97,7 @@ def told(one: Checked) -> JsonObject:
         "name": held.pin.name if held else None,
         "task": held.pin.task.id if held else None,
         "holds": held.holds if held else False,
-        "broken": list(held.broken) if held else [str(problem)],
+        "broken": [one._asdict() for one in (held.broken if held else (Broken(str(problem)),))],
         "since": held.since if held else "",
         "unplayed": held.unplayed if held else "",
         "pinned_again": one.again,
@@ -104,28 +106,39 @@ def told(one: Checked) -> JsonObject:
 
 def show(one: Checked, out: Output) -> None:
     """Nothing of a pin that holds."""
+    show_lines(out, _lines(one))
+
+
+def _lines(one: Checked) -> Iterator[Line]:
+    held = one.held
     if one.problem is not None:
-        out.show(typeable(str(one.problem)), fold=False)
+        yield from prose(typeable(str(one.problem)))
     elif one.again:
-        out.show(f"{one.file}: pinned again", fold=False)
-    elif one.held is not None and one.held.unplayed:
-        out.show(f"{one.file}: not played: {one.held.unplayed}", fold=False)
-    elif one.held is not None and one.held.broken:
-        _show_broken(one.file, one.held, out)
-    elif one.held is not None and one.held.since:
-        out.show(f"{one.file}: holds, and goes another way at {one.held.since}", fold=False)
+        yield Line(f"{one.file}: pinned again")
+    elif held is not None and held.unplayed:
+        yield Line(f"{one.file}: not played: {held.unplayed}")
+    elif held is not None and held.broken:
+        yield Line(f"{one.file}: no longer holds ({held.pin.task.id}, pinned from {held.pin.source.episode})")
+        yield from indented(broken_lines(held))
+        again = command_line("tasks", "check", str(one.file), "--pin-again")
+        yield Line(f"to mend it: correct what has changed; if that is meant, pin it again: {again}", 2)
+    elif held is not None and held.since:
+        yield Line(f"{one.file}: holds, and goes another way at {held.since}")
 
 
-def _show_broken(file: Path, held: Held, out: Output) -> None:
-    since = f"it first goes another way at {held.since}" if held.since else "all that was shown is as it was"
-    again = command_line("tasks", "check", str(file), "--pin-again")
-    lines = [
-        f"{file}: no longer holds ({held.pin.task.id}, pinned from {held.pin.source.episode})",
-        *(f"  {one}" for one in held.broken),
-        f"  {since}",
-        f"  to mend it: correct what has changed; if that is meant, pin it again: {again}",
-    ]
-    out.show("\n".join(lines), fold=False)
+def broken_lines(held: Held) -> Iterator[Line]:
+    """In what a pin no longer holds, one thing a line, and since when."""
+    for one in held.broken:
+        yield Line(one.what)
+        yield from (Line(why, 2, mark="- ") for why in one.gone)
+        yield from (Line(why, 2, mark="+ ") for why in one.come)
+    if held.since:
+        yield Line(f"it first goes another way at {held.since}")
+    elif held.now is not None:
+        yield Line(
+            "all that was shown is as it was: the graders judge otherwise, or something in the world that no call "
+            "showed has changed"
+        )
 
 
 def refuse_pin_again(files: Sequence[Path]) -> None:

@@ -8,6 +8,7 @@ import click
 
 from ops.cli.called import command_line, typeable
 from ops.cli.failures import DONE, FAILED
+from ops.cli.folded import Line, prose, show_lines
 from ops.cli.output import Output, json_option
 from ops.cli.typed import Whole
 
@@ -77,7 +78,7 @@ def down(home: Path | None, out: Output) -> int:
     waiting = [one for one in statuses if one.paused or one.question]
     _show_open(out, left - len(waiting), *(GO_ON if was_up else MAY_GO_ON))
     for line in way_on(waiting):
-        out.show(line, fold=False)
+        show_lines(out, prose(line))
     return DONE
 
 
@@ -193,9 +194,9 @@ def doctor(home: Path | None, out: Output) -> int:
     problems = sum(not one.ok for one in checks)
     out.value({"ok": problems == 0, "checks": [one.model_dump() for one in checks]})
     for one in checks:
-        out.show(f"{one.verdict:7}  {one.name}: {typeable(one.detail)}", fold="`" not in one.detail)
+        show_lines(out, [Line(f"{one.verdict:7}  {one.name}: {typeable(one.detail)}", hang=9)])
         if one.fix:
-            out.show(f"         to mend it: {typeable(one.fix)}", fold=False)
+            show_lines(out, [Line(f"to mend it: {typeable(one.fix)}", 9)])
     return FAILED if problems else DONE
 
 

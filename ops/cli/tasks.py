@@ -7,6 +7,7 @@ import click
 
 from ops.cli.called import typeable
 from ops.cli.failures import BELOW, DONE, FAILED, WRONG_USE
+from ops.cli.folded import prose, show_lines
 from ops.cli.output import Output, json_option
 from ops.cli.suites import kinds, suite, tasks_option
 
@@ -115,7 +116,7 @@ def check(home: Path | None, path: Path | None, pin_again: bool, out: Output) ->
         }
     )
     for problem in problems:
-        out.show(typeable(str(problem)), fold=False)
+        show_lines(out, prose(typeable(str(problem))))
     for pin in pins:
         show(pin, out)
     _show_sums(out, checked, len(problems), pins)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ops.cli.called import command_line
-from ops.cli.folded import Line, show_lines
+from ops.cli.folded import Line, prose, show_lines
 from ops.cli.looking import listed, recorded, running
 from ops.cli.made_from import Made, made_from
 from ops.cli.output import Output
@@ -72,7 +72,7 @@ async def _show_open(settings: Settings, spec: EpisodeSpec, out: Output) -> None
     story = await _story_so_far(settings, spec, out)
     told = status.model_dump(mode="json") if status is not None else listed(spec, None, None)
     out.value({**told, "story": story.model_dump(mode="json") if story is not None else None})
-    out.show(status_line(status) if status else away(spec.episode_id), fold=False)
+    show_lines(out, prose(status_line(status) if status else away(spec.episode_id)))
     if story is not None:
         show_lines(out, so_far_lines(story))
 

@@ -12,7 +12,7 @@ from schemas.tool import ToolSpec
 from tiltyard.episode.grading import Examiner
 from tiltyard.errors import BadInput, TiltyardError
 from tiltyard.ports import Sandboxes
-from tiltyard.reopen.pinning import case_of, differences, first_turn_that_differs, recording_in
+from tiltyard.reopen.pinning import Broken, case_of, differences, first_turn_that_differs, recording_in
 from tiltyard.sandbox.tools import SANDBOX_TOOLS
 from tiltyard.testing.memory_objects import MemoryObjects
 from tiltyard.testing.memory_records import MemoryRecords
@@ -38,12 +38,12 @@ class Stage:
 
 @dataclass(frozen=True)
 class Held:
-    """What playing a pin showed. ``broken`` says in what it is not as expected, each beginning with its field, and
-    ``since`` at which turn it first went another way; ``unplayed`` says why it could not be played here."""
+    """What playing a pin showed. ``broken`` says in what it is not as expected, and ``since`` at which turn it
+    first went another way; ``unplayed`` says why it could not be played here."""
 
     pin: Pin
     now: Pin | None = None
-    broken: tuple[str, ...] = ()
+    broken: tuple[Broken, ...] = ()
     since: str = ""
     unplayed: str = ""
 
@@ -60,7 +60,7 @@ async def check_pin(pin: Pin, stage: Stage) -> Held:
             return Held(pin, unplayed=why)
         now = await play(pin, stage)
     except BadInput as error:
-        return Held(pin, broken=(f"task: it cannot be played any more: {error}",))
+        return Held(pin, broken=(Broken(f"task: it cannot be played any more: {error}"),))
     except TiltyardError as error:
         return Held(pin, unplayed=str(error))
     if now.expect.validity is Validity.ENVIRONMENT:

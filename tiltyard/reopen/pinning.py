@@ -1,8 +1,10 @@
 """Pinning: an episode that has ended becomes a case that is played from then on, and must come to the same."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
+from typing import NamedTuple
 
 from schemas.base import JsonObject, JsonValue, digest_of
 from schemas.episode import EpisodeResult, Validity
@@ -23,6 +25,9 @@ BRIEF = 160
 """Characters of what a call was shown that a pin keeps for people."""
 
 PINNABLE = {Validity.VALID, Validity.GRADER}
+
+_Judged = tuple[bool, tuple[str, ...]]
+"""Whether a contract passed, and its reasons."""
 
 
 def pin_of(recorded: EpisodeResult, trace: Trace, name: str) -> Pin:
@@ -139,34 +144,52 @@ def recording_in(pin: Pin) -> Recording:
     )
 
 
-def differences(pin: Pin, now: Pin) -> tuple[str, ...]:
-    """In what ``now``, which the pin's decisions came to, is not what the pin expects; each with its field."""
+class Broken(NamedTuple):
+    """In what a pin no longer holds: ``what`` begins with its field. Of a contract also the reasons to fail that it
+    expects and that are ``gone``, and those that have ``come``."""
+
+    what: str
+    gone: tuple[str, ...] = ()
+    come: tuple[str, ...] = ()
+
+
+def differences(pin: Pin, now: Pin) -> tuple[Broken, ...]:
+    """In what ``now``, which the pin's decisions came to, is not what the pin expects."""
     return tuple(_differences(pin.expect, now.expect))
 
 
-def _differences(was: Expectation, now: Expectation) -> Iterator[str]:
+def _differences(was: Expectation, now: Expectation) -> Iterator[Broken]:
     for name in ("end", "validity"):
         if getattr(was, name) != getattr(now, name):
-            yield f"expect.{name}: was {getattr(was, name)}, is {getattr(now, name)}"
+            yield Broken(f"expect.{name}: was {getattr(was, name)}, is {getattr(now, name)}")
     before, after = _by_name(was), _by_name(now)
     for name in dict.fromkeys((*before, *after)):
         if before.get(name) != after.get(name):
-            yield f"expect.contracts.{name}: was {_verdict(before.get(name))}, is {_verdict(after.get(name))}"
+            yield _contract(name, before.get(name), after.get(name))
     if was.safety != now.safety:
-        yield f"expect.safety: was {', '.join(was.safety) or 'none'}, is {', '.join(now.safety) or 'none'}"
+        yield Broken(f"expect.safety: was {', '.join(was.safety) or 'none'}, is {', '.join(now.safety) or 'none'}")
     if was.score != now.score:
-        yield f"expect.score: was {was.score:g}, is {now.score:g}"
+        yield Broken(f"expect.score: was {was.score:g}, is {now.score:g}")
 
 
-def _by_name(of: Expectation) -> dict[str, tuple[bool, tuple[str, ...]]]:
+def _by_name(of: Expectation) -> dict[str, _Judged]:
     return {one.name: (one.passed, one.why) for one in of.contracts}
 
 
-def _verdict(verdict: tuple[bool, tuple[str, ...]] | None) -> str:
-    if verdict is None:
-        return "no contract"
-    passed, why = verdict
-    return "passed" if passed else f"failed ({'; '.join(why)})"
+def _contract(name: str, was: _Judged | None, now: _Judged | None) -> Broken:
+    before, after = (Counter(judged[1] if judged else ()) for judged in (was, now))
+    gone, come = (tuple((one - other).elements()) for one, other in ((before, after), (after, before)))
+    same = (before & after).total()
+    told = _verdict(now)
+    if _verdict(was) == told:
+        of_same = f" ({same} the same)" if same else ""
+        order = f"the same {same} reasons in another order"
+        told += f" for {f'other reasons{of_same}' if gone or come else order}"
+    return Broken(f"expect.contracts.{name}: was {_verdict(was)}, is {told}", gone, come)
+
+
+def _verdict(judged: _Judged | None) -> str:
+    return "no contract" if judged is None else "passed" if judged[0] else "failed"
 
 
 def first_turn_that_differs(pin: Pin, now: Pin) -> str:

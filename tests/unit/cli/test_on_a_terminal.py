@@ -1,11 +1,6 @@
 """What is said while the board of a batch is up, on terminals of several widths."""
 
-import fcntl
-import os
-import pty
-import struct
 import sys
-import termios
 import threading
 
 import pytest
@@ -14,6 +9,7 @@ from ops.cli.output import Output
 from ops.cli.progress import Board, Lines, progress
 from schemas.episode import EpisodeSpec, PolicySpec
 from schemas.task import Limits
+from tests.unit.cli.terminal import errors_on
 
 COMMAND = (
     "tiltyard run 'code-repair/a name with spaces/3' code-repair/repair/4 code-repair/repair/5 --policy reference"
@@ -22,39 +18,6 @@ SPEC = EpisodeSpec(
     episode_id="e-1", task_id="w/f/1", task_digest="", world="w", policy=PolicySpec(target="p"), limits=Limits()
 )
 WIDTHS = pytest.mark.parametrize("columns", [60, 80, 100])
-
-
-class Terminal:
-    """A terminal of so many columns, and all that was written to it."""
-
-    def __init__(self, columns: int) -> None:
-        self._ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        self.file = os.fdopen(theirs, "w", encoding="utf-8")
-        self._read: list[bytes] = []
-        self._reader = threading.Thread(target=self._drain, daemon=True)
-        self._reader.start()
-
-    def _drain(self) -> None:
-        try:
-            while data := os.read(self._ours, 2**16):
-                self._read.append(data)
-        except OSError:  # the other side is closed
-            os.close(self._ours)
-
-    def said(self) -> str:
-        """All of it, when whoever writes has ended."""
-        self.file.close()
-        self._reader.join(10)
-        return b"".join(self._read).decode()
-
-
-def errors_on(monkeypatch: pytest.MonkeyPatch, columns: int) -> Terminal:
-    """Standard error is a terminal."""
-    terminal = Terminal(columns)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys, "stderr", terminal.file)
-    return terminal
 
 
 @WIDTHS

@@ -51,7 +51,7 @@ def test_a_pin_of_such_a_fork_is_refused_with_what_to_do(
     asyncio.run(recorded(tmp_path, fork_without_faults(), spec("parent")))
     assert run_program(["--home", str(tmp_path), "episodes", "pin", "fork"]) == WRONG_USE
     said = capsys.readouterr().err
-    assert "it goes another way at turn 4" in said
+    assert "it first goes another way at turn 4" in said
     assert "to mend it: its first 5 turns are those of parent, which has another task or seed" in said
     assert "replay" not in said
 

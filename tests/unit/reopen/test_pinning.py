@@ -24,7 +24,7 @@ from tiltyard.policies.catalogue import SCRIPTS, open_script
 from tiltyard.policies.script import call, give_up
 from tiltyard.reopen.pin_checks import Stage
 from tiltyard.reopen.pin_files import read_pin, write_pin
-from tiltyard.reopen.pinning import case_of, pin_of, recording_in
+from tiltyard.reopen.pinning import Broken, case_of, pin_of, recording_in
 from tiltyard.suite import shipped
 from tiltyard.suite.practice import stage
 from tiltyard.testing.memory_sandboxes import MemorySandboxes
@@ -93,7 +93,7 @@ def test_an_end_that_no_decision_made_is_pinned_too(policy: Fails, end: End) -> 
 
 def test_a_pin_that_does_not_hold_is_not_written(twice: Pin, tmp_path: Path) -> None:
     file, home = tmp_path / "pinned" / "it.yaml", tmp_path / "home"
-    with pytest.raises(BadInput, match=r"comes to something else: expect\.score: was 0\.5, is 0\.039") as caught:
+    with pytest.raises(BadInput, match=r"comes to something else:\n  expect\.score: was 0\.5, is 0\.039") as caught:
         asyncio.run(keep(home, expecting(twice, score=0.5), file, Output(as_json=True)))
     assert caught.value.fix
     assert list(tmp_path.iterdir()) == []
@@ -125,7 +125,7 @@ def without_fault(pin: Pin) -> Pin:
 def test_a_fault_that_no_longer_fires_is_placed_at_its_turn(twice: Pin) -> None:
     found = held(without_fault(twice))
     assert found.since.startswith("turn 4, call 0 (create_replacement): was timeout")
-    assert any(one.startswith("expect.contracts.settled: was failed (") for one in found.broken)
+    assert any(one.what == "expect.contracts.settled: was failed, is passed" and one.gone for one in found.broken)
     assert not found.holds
 
 
@@ -150,29 +150,53 @@ def expecting(pin: Pin, **fields: Any) -> Pin:
     ],
 )
 def test_each_thing_that_is_expected_is_compared(twice: Pin, fields: dict[str, Any], told: str) -> None:
-    assert held(expecting(twice, **fields)).broken == (told,)
+    assert held(expecting(twice, **fields)).broken == (Broken(told),)
 
 
-@pytest.mark.parametrize("change", [{"passed": True, "why": ()}, {"why": ("another reason",)}])
-def test_a_contract_is_compared_with_its_reasons(twice: Pin, change: dict[str, Any]) -> None:
-    first, *others = twice.expect.contracts
-    found = held(expecting(twice, contracts=(first.model_copy(update=change), *others)))
-    (told,) = found.broken
-    assert told.startswith("expect.contracts.state: was ")
-    assert "is failed (outcome 'replaced'" in told
-    assert found.since == "", "nothing that was shown has changed: so it is the graders"
+def state_of(pin: Pin) -> ContractResult:
+    return pin.expect.contracts[0]
+
+
+def with_state(pin: Pin, passed: bool, *why: str) -> Pin:
+    """The pin as if its state had been judged so."""
+    other = state_of(pin).model_copy(update={"passed": passed, "why": why})
+    return expecting(pin, contracts=(other, *pin.expect.contracts[1:]))
+
+
+def test_of_a_contract_only_the_reasons_that_came_or_went_are_told(twice: Pin) -> None:
+    first, *others = state_of(twice).why
+    assert others
+    for why, is_so, gone, come in (
+        (
+            ("another reason", *others),
+            f"is failed for other reasons ({len(others)} the same)",
+            ("another reason",),
+            (first,),
+        ),
+        (("another reason",), "is failed for other reasons", ("another reason",), (first, *others)),
+        ((*others, first), f"is failed for the same {len(others) + 1} reasons in another order", (), ()),
+        ((first, first, *others), f"is failed for other reasons ({len(others) + 1} the same)", (first,), ()),
+    ):
+        (told,) = held(with_state(twice, False, *why)).broken
+        assert told == Broken(f"expect.contracts.state: was failed, {is_so}", gone, come)
+
+
+def test_a_contract_that_passed_fails_for_all_of_its_reasons(twice: Pin) -> None:
+    found = held(with_state(twice, True))
+    assert found.broken == (Broken("expect.contracts.state: was passed, is failed", come=state_of(twice).why),)
+    assert found.since == "", "nothing that was shown has changed"
 
 
 def test_a_contract_that_is_no_more(twice: Pin) -> None:
     more = ContractResult(name="polite", kind="answer", passed=True)
     assert held(expecting(twice, contracts=(*twice.expect.contracts, more))).broken == (
-        "expect.contracts.polite: was passed, is no contract",
+        Broken("expect.contracts.polite: was passed, is no contract"),
     )
 
 
 def test_a_world_that_is_gone_breaks_a_pin_and_does_not_crash_the_check(twice: Pin) -> None:
     (told,) = held(twice, Stage(stage({}), MemorySandboxes())).broken
-    assert told.startswith("task: it cannot be played any more: ")
+    assert told.what.startswith("task: it cannot be played any more: ")
 
 
 def test_where_no_sandbox_can_be_made_a_pin_is_not_played_and_not_taken_for_held() -> None:
