@@ -1,5 +1,6 @@
 """Indented lines, folded between words where a terminal ends. Commands stay whole, for copying."""
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +15,15 @@ LEAST_COLUMNS = 24
 
 GLUE = "\ue000"
 """Stands for a space at which no line ends."""
+
+SEAM = "\ue001 "
+"""Stands for nothing, at a place where a line may end."""
+
+UNIT = re.compile(r"(?<=[0-9]) (?=s\b)")
+"""Between seconds and their unit."""
+
+MEMBERS = re.compile(r'(?<=,)(?=["{\[])')
+"""Between members of JSON."""
 
 
 class Line(NamedTuple):
@@ -103,5 +113,12 @@ def _wrapped(text: str, width: int) -> list[str]:
 
     if not text:
         return []
-    found = Text(text).wrap(Console(width=width), width, overflow="fold")
-    return [part.plain.replace(GLUE, " ") for part in found]
+    found = Text(UNIT.sub(GLUE, _seamed(text, width))).wrap(Console(width=width), width, overflow="fold")
+    return [part.plain.replace(GLUE, " ").replace(SEAM, "").replace(SEAM.strip(), "") for part in found]
+
+
+def _seamed(text: str, width: int) -> str:
+    """With seams in words that no line has room for, so that they are not broken just anywhere; commands, which
+    have glue, have none."""
+    too_long = re.compile(rf"[^\s{GLUE}]{{{width + 1},}}")
+    return too_long.sub(lambda word: MEMBERS.sub(SEAM, word[0]), text)

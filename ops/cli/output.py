@@ -65,11 +65,14 @@ class Output:
         if not self.json:
             rows = [tuple(map(visible_cell, row)) for row in rows]
             console = self.console()
+            every = columns
             columns, rows = fitting(columns, rows, spare, console.width)
             console.width = max(console.width, _least_width(columns, rows))
             with console.capture() as drawn:
                 console.print(drawn_table(columns, rows), markup=False)
             sys.stdout.writelines(line.rstrip() + "\n" for line in drawn.get().splitlines())
+            if left_out := _left_out(every, columns):
+                self.show(f"left out for want of room: {', '.join(left_out)} (--json has them)")
 
     def note(self, text: str) -> None:
         """A remark on what happens meanwhile. That nobody reads it is no reason to stop."""
@@ -128,6 +131,11 @@ def fitting(
         if _least_width([heads[one] for one in kept], cells) <= width:
             break
     return [heads[one] for one in kept], cells
+
+
+def _left_out(every: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """The heads of the columns that a table was left without."""
+    return [head.lstrip("#") for head in every if head not in columns and SHORT.get(head, head) not in columns]
 
 
 def _least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:

@@ -83,7 +83,8 @@ def _process(rules: Sequence[RuleResult], result: EpisodeResult) -> str:
         return "P: 0, as no call was made"
     if not triggered:
         return "P: 1, as no rule was triggered"
-    return f"P: rules of weight {held:g} held, of {sum(rule.weight for rule in triggered):g} that were triggered"
+    weigh = sum(rule.weight for rule in triggered)
+    return f"P: the rules that were triggered weigh {weigh:g}; those of them that held weigh {held:g}"
 
 
 def _rule(rule: RuleResult) -> str:

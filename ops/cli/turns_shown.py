@@ -30,6 +30,8 @@ READINGS: dict[Reading, str] = {
     "unknown": "in flight at the seal; whether it was done is unknown",
 }
 
+DAY_S = 86_400
+
 MARKS = {"created": "+", "updated": "~", "deleted": "-"}
 """Before a changed row."""
 
@@ -109,7 +111,7 @@ def _said(how: str, text: str | None, to: Cut) -> Iterator[Line]:
 
 
 def _head(turn: TurnStory) -> Iterator[str]:
-    clock = f" (world's clock: {turn.now_s} s)" if turn.now_s is not None and turn.calls else ""
+    clock = f" (world's clock: {moment(turn.now_s)})" if turn.now_s is not None and turn.calls else ""
     yield f"turn {turn.turn}{clock}"
     if turn.tokens:
         yield counted(turn.tokens, "token")
@@ -140,7 +142,7 @@ def call_told(call: CallStory, indent: int, to: Cut) -> Iterator[Line]:
     if call.fault:
         yield Line(_fault(call.fault), within)
     if call.receipt is not None:
-        yield Line(f"receipt {in_json(call.receipt.operation_id)} at {call.receipt.at_s} s", within)
+        yield Line(f"receipt {in_json(call.receipt.operation_id)} at {moment(call.receipt.at_s)}", within)
     for change in call.changes:
         yield from change_lines(change, within, to)
     yield from (Line(job_told(job), within) for job in call.jobs)
@@ -166,7 +168,7 @@ def _shown_lines(shown: Observation | None, indent: int, to: Cut, none: str) -> 
 def change_lines(change: WorldChange, indent: int, to: Cut) -> Iterator[Line]:
     """A changed row: the fields that differ, before and after."""
     mark, row = f"{MARKS[change.change]} ", f"{change.collection}/{change.key}"
-    by = f" by {change.tool} ({change.job}) at {change.at_s} s" if change.job else ""
+    by = f" by {change.tool} ({change.job}) at {moment(change.at_s)}" if change.job else ""
     if change.change != "updated":
         yield from value_lines(mark, change.body, indent, to, f"{row} {change.change}{by}: ")
         return
@@ -183,4 +185,9 @@ def _field(field: FieldChange, to: Cut) -> str:
 def job_told(job: Job) -> str:
     """A deferred job, and what became of it."""
     why = f" ({job.error})" if job.error else ""
-    return f"job {job.job_id}: {job.kind}, due at {job.due_s} s: {job.state}{why}"
+    return f"job {job.job_id}: {job.kind}, due at {moment(job.due_s)}: {job.state}{why}"
+
+
+def moment(seconds: int) -> str:
+    """A moment of the world's clock; after the first day in days too, to the tenth."""
+    return f"{seconds} s" + (f", {seconds / DAY_S:.1f} days" if seconds >= DAY_S else "")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from ops.cli.counting import counted
 from ops.cli.folded import Line
 from schemas.base import JsonValue
 
@@ -30,7 +31,7 @@ def in_json(value: JsonValue) -> str:
 def cut(text: str, to: Cut) -> str:
     """A text, and how much is left out of it."""
     more = len(text) - to.characters
-    return text if more <= 0 else f"{text[: to.characters]}… ({more} more)"
+    return text if more <= 0 else f"{text[: to.characters]}… ({counted(more, 'character')} more)"
 
 
 def said_lines(how: str, text: str, indent: int, to: Cut) -> Iterator[Line]:

@@ -13,7 +13,7 @@ from ops.cli.output import Output
 from ops.cli.results import show_result
 from ops.cli.story_shown import levels, phases_lines, so_far_lines, story_lines
 from ops.cli.turn_in_full import full_lines
-from ops.cli.turns_shown import ALL_UP_TO, BETWEEN, FIRST, LAST, Gap, chosen, turns_lines
+from ops.cli.turns_shown import ALL_UP_TO, BETWEEN, FIRST, LAST, Gap, chosen, moment, turns_lines
 from schemas.decision import Call, Decision
 from schemas.episode import End, EpisodeResult, Validity
 from schemas.grade import ContractResult
@@ -65,7 +65,7 @@ def test_the_points_say_which_change_rule_and_measure_is_behind_them() -> None:
     assert "  C: 1 of 5 contracts passed; all must" in lines
     assert "    replacements/R-1001 was created: outcome 'replaced'" in lines
     assert "    replacements/R-1002 was created: NOT AS EXPECTED" in lines
-    assert "  P: rules of weight 3 held, of 19 that were triggered" in lines
+    assert "  P: the rules that were triggered weigh 19; those of them that held weigh 3" in lines
     assert any(line.startswith("    NOT HELD, weight 16: reconcile_before_retry") for line in lines)
     assert "    tool calls: 7 by the reference, 7 used: 1.00" in lines
 
@@ -76,6 +76,21 @@ def test_the_points_say_what_was_expected_and_did_not_happen() -> None:
     assert "    stock/aria-7: NOT UPDATED; outcome 'replaced' demands it" in lines
     lines = plain(story_lines(story_of(LOST, "new_id_retry"), played(LOST, "new_id_retry")[1]))
     assert "    stock/aria-7 was updated: NOT AS EXPECTED: available is 3, not 4" in lines
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(65, "65 s"), (86_399, "86399 s"), (86_400, "86400 s, 1.0 days"), (1_296_333, "1296333 s, 15.0 days")],
+)
+def test_moments_after_the_first_day_are_told_in_days_too(seconds: int, told: str) -> None:
+    assert moment(seconds) == told
+
+
+def test_days_stand_at_turns_and_jobs() -> None:
+    late = turn(3).model_copy(update={"now_s": 1_296_333})
+    assert plain(turns_lines([late]))[0] == "turn 3 (world's clock: 1296333 s, 15.0 days)"
+    lines = plain(story_lines(story_of(LOST, "new_id_retry"), played(LOST, "new_id_retry")[1]))
+    assert any("ship_replacement, due at 172865 s, 2.0 days: done" in line for line in lines)
 
 
 def test_graders_that_have_changed_since_are_mentioned() -> None:
@@ -94,7 +109,7 @@ def test_long_answers_are_cut_in_the_story_and_whole_in_their_turn() -> None:
     assert "| line 0" in story
     assert "| line 99" in story
     assert "line 50" not in story
-    assert re.search(r"x… \(\d+ more\)", story)
+    assert re.search(r"x… \(\d+ characters more\)", story)
     assert "episodes show episode --turn N" in story, "left whole, for copying"
     full = shown(full_lines(turn_in_full(trace, 0)), None)
     assert "| line 50" in full
