@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecutionStatus
 
 from schemas.decision import Decision
 from schemas.episode import End, EpisodeSpec, Validity
@@ -91,14 +91,13 @@ async def test_without_pinning_the_same_upgrade_breaks_them(client: Client, tmp_
         async with worker(place, "new", code(UnpinnedLaterEpisode)):
             held.may_go_on.set()
             for _, handle in broken:
-                await until(lambda handle=handle: _fails(handle))
-            summary = await place.clean_up(stuck_attempts=2)
-            assert len(summary.terminated) == 3
+                await until(lambda handle=handle: _fails(handle))  # wherever the old worker had come to by then
+                assert (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
 
 
 async def _fails(handle: Handle) -> bool:
     found = await handle.describe()
-    return found.raw_description.pending_workflow_task.attempt >= 2
+    return found.raw_description.pending_workflow_task.attempt > 2  # of which two have failed
 
 
 async def test_those_that_can_go_on_with_the_new_version_do_when_the_old_worker_is_gone(
