@@ -48,11 +48,12 @@ class PolicySpec(Model):
 class Origin(Model):
     """The episode that another one was made from.
 
-    A ``replay`` makes its decisions again in a fresh environment. A ``fork`` goes on from its state before
-    ``turn``: that is the first turn that is its own. The replay of a fork begins where the fork did.
+    A ``replay`` makes its decisions again in a fresh environment; a ``probe`` makes some of them, to find the
+    fewest that fail alike. A ``fork`` goes on from its state before ``turn``: that is the first turn that is its
+    own. The replay of a fork begins where the fork did.
     """
 
-    kind: Literal["replay", "fork"]
+    kind: Literal["replay", "fork", "probe"]
     episode_id: str
     turn: int = Field(default=0, ge=0)
 

@@ -30,13 +30,14 @@ def _run(work: Coroutine[Any, Any, None]) -> int:
 
 @episodes.command("list")
 @click.option("--limit", default=50, show_default=True, type=Whole(1, 100_000), help="Newest so many.")
+@click.option("--probes", is_flag=True, help="Also the episodes that `episodes minimise` plays.")
 @click.pass_obj
 @json_option
-def list_episodes(home: Path | None, limit: int, out: Output) -> int:
+def list_episodes(home: Path | None, limit: int, probes: bool, out: Output) -> int:
     """List the newest episodes first. Open ones say where they are when the stack runs; nothing is started."""
     from ops.cli.looking import show_list
 
-    return _run(show_list(home, limit, out))
+    return _run(show_list(home, limit, out, probes=probes))
 
 
 @episodes.command(short_help="Tell the story of an episode, or where it is.")

@@ -9,11 +9,13 @@ from typing import Any
 
 from infra.local.paths import StackPaths
 from infra.local.stack import look, note_activity
+from ops.cli.counting import counted
 from ops.cli.output import Output
 from ops.cli.results import end_of, rules
 from ops.cli.watching import phase_of
 from schemas.episode import EpisodeResult, EpisodeSpec
 from schemas.status import EpisodeStatus
+from tiltyard.ports import Records
 from tiltyard.reopen.kept import no_such_episode, not_ended
 from workers.bootstrap.ground import open_ground, open_records
 from workers.ground import Ground
@@ -22,17 +24,26 @@ from workers.settings import Settings
 ASKED = 50
 """Open episodes that a list asks for their phase, the newest ones."""
 
-COLUMNS = ("EPISODE", "TASK", "POLICY", "#SEED", "STATE", "#SCORE", "RISK")
+COLUMNS = ("EPISODE", "TASK", "POLICY", "ORIGIN", "#SEED", "STATE", "#SCORE", "RISK")
+
+IF_ANY = ("ORIGIN", "RISK")
+"""Columns that are there where some row has something in them."""
+
+SPARE = ("#SEED", "POLICY")
+"""What a list can do without on a narrow terminal; the first one first."""
+
+PAGE = 100
+"""Episodes that are read at once in search of those that a list shows."""
 
 PATIENCE_S = 5.0
 """How long a list waits for all of them: one whose worker is away does not answer."""
 
 
-async def show_list(home: Path | None, limit: int, out: Output) -> None:
-    """Print the newest episodes."""
+async def show_list(home: Path | None, limit: int, out: Output, *, probes: bool = False) -> None:
+    """Print the newest episodes. What ``episodes minimise`` plays is among them only where ``probes`` is set."""
     settings = Settings.from_environment(home)
     with open_records(settings) as records:
-        found = await records.episodes(limit) if records else ()
+        found, left_out = await _newest(records, limit, probes) if records else ([], 0)
     statuses = await _statuses(settings, [spec.episode_id for spec, result in found if result is None][:ASKED])
     for spec, result in found:
         out.value(listed(spec, result, statuses.get(spec.episode_id)))
@@ -41,6 +52,7 @@ async def show_list(home: Path | None, limit: int, out: Output) -> None:
             spec.episode_id,
             spec.task_id,
             spec.policy.target,
+            spec.origin.kind if spec.origin else "-",
             str(spec.seed),
             state_of(spec, result, statuses.get(spec.episode_id)),
             f"{result.score.total:.2f}" if result else "",
@@ -48,8 +60,30 @@ async def show_list(home: Path | None, limit: int, out: Output) -> None:
         )
         for spec, result in found
     ]
-    kept = slice(None if any(row[-1] for row in rows) else -1)
-    out.table(COLUMNS[kept], [row[kept] for row in rows], ("POLICY",))
+    kept = [
+        at for at, head in enumerate(COLUMNS) if head not in IF_ANY or any(row[at] not in ("", "-") for row in rows)
+    ]
+    out.table([COLUMNS[at] for at in kept], [[row[at] for at in kept] for row in rows], SPARE)
+    if left_out:
+        out.note(f"left out: {counted(left_out, 'probe')} of `episodes minimise`, which --probes lists")
+
+
+async def _newest(
+    records: Records, limit: int, probes: bool
+) -> tuple[list[tuple[EpisodeSpec, EpisodeResult | None]], int]:
+    """The newest episodes, and how many probes there are between them."""
+    found: list[tuple[EpisodeSpec, EpisodeResult | None]] = []
+    left_out, page = 0, await records.episodes(min(limit, PAGE))
+    while page:
+        for one in page:
+            if probes or one[0].origin is None or one[0].origin.kind != "probe":
+                found.append(one)
+            else:
+                left_out += 1
+            if len(found) == limit:
+                return found, left_out
+        page = await records.episodes(PAGE, before=page[-1][0].episode_id)
+    return found, left_out
 
 
 async def recorded(settings: Settings, episode_id: str) -> tuple[EpisodeSpec, EpisodeResult | None]:
@@ -84,6 +118,7 @@ def listed(spec: EpisodeSpec, result: EpisodeResult | None, status: EpisodeStatu
         "score": result.score.total if result else None,
         "risks": rules(result) if result else [],
         "sandbox": spec.sandbox,
+        "origin": spec.origin.model_dump() if spec.origin else None,
         "failing": [one.model_dump() for one in status.failing] if status else [],
     }
 

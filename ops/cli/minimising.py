@@ -65,7 +65,7 @@ class Trials:
         """Play these pieces as an episode. Whether the contract fails as it did."""
         chosen = replace(self._original, recording=recording_of_pieces(self._original.recording, kept))
         spec = await self._replaying.plan(chosen, new_episode_id())
-        spec = spec.model_copy(update={"origin": Origin(kind="replay", episode_id=self._original.spec.episode_id)})
+        spec = spec.model_copy(update={"origin": Origin(kind="probe", episode_id=self._original.spec.episode_id)})
         await self._ground.submit([spec])
         result = await self._ground.result(spec.episode_id)
         self.runs += 1

@@ -68,17 +68,19 @@ async def regraded(
 
 @dataclass
 class _Matching:
-    """The episodes that a name means: those that can be graded, and how many others there are."""
+    """The episodes that a name means: those that can be graded, and how many others there are; ``again`` are those
+    that only made decisions of others again."""
 
     ended: list[str] = field(default_factory=list)
     left_out: int = 0
+    again: int = 0
 
 
 async def chosen(records: Records, names: Sequence[str], out: Output) -> list[str]:
     """The episodes that are named, each once, those of globs the newest first.
 
-    Of what a glob matches those without facts are left out, and counted. Raises ``BadInput`` for a name that is
-    nobody's, and for an episode that has not ended.
+    Of what a glob matches those without facts are left out, and counted; so are replays and probes, which are of
+    the same decisions. Raises ``BadInput`` for a name that is nobody's, and for an episode that has not ended.
     """
     found = {name: _Matching() for name in names}
     async for spec, result in _every(records):
@@ -87,13 +89,17 @@ async def chosen(records: Records, names: Sequence[str], out: Output) -> list[st
                 named = spec.episode_id == name
                 if named and result is None:
                     raise not_ended(name)
-                if result is not None and (result.trace or named):
+                if not named and spec.origin is not None and spec.origin.kind != "fork":
+                    matching.again += 1
+                elif result is not None and (result.trace or named):
                     matching.ended.append(spec.episode_id)
                 else:
                     matching.left_out += 1
     for name, matching in found.items():
-        if not matching.ended and not matching.left_out:
+        if not matching.ended and not matching.left_out and not matching.again:
             raise no_such_episode(name)
+        if matching.again:
+            out.note(f"left out, as replays or probes of minimise: {matching.again}; name them to have them graded")
         if matching.left_out:
             of = matching.left_out + len(matching.ended)
             out.note(f"left out: {matching.left_out} of {of} that have not ended, or of which no facts are stored")

@@ -10,7 +10,7 @@ from ops.cli.suites import suite, tasks_option
 
 @click.command(short_help="Grade stored facts again, old and new side by side.")
 @click.argument("names", metavar="[EPISODE]…", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Every episode that has ended.")
+@click.option("--all", "every", is_flag=True, help="Every episode that has ended, but for replays.")
 @click.option("--current-task", is_flag=True, help="By the contracts, rules and weights that the task has now.")
 @tasks_option
 @click.option("--fail-on-change", is_flag=True, help="Exit 1 when a fact of any of them moved.")

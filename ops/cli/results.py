@@ -78,7 +78,8 @@ def show_results(
 def _show_made(out: Output, results: Sequence[EpisodeResult], made: Made) -> None:
     """How several depart from one episode; their seeds stand in the table."""
     alike = made.model_copy(update={"differs": tuple(one for one in made.differs if one.what != "seed")})
-    show_lines(out, (Line(line, hang=TOLD) for one in results[:1] for line in made_lines(alike, one.policy)))
+    lines = [line for one in results[:1] if made != NOT_MADE for line in of_origin(one, alike)]
+    show_lines(out, (Line(line, hang=TOLD) for line in lines))
 
 
 def _show_marks(out: Output, results: Sequence[EpisodeResult]) -> None:
@@ -138,13 +139,12 @@ def drained(result: EpisodeResult) -> str:
 
 
 def of_origin(result: EpisodeResult, made: Made) -> list[str]:
-    """What it was made from, how it departs from that, and what it could not take over from there."""
+    """What it was made from, and how it departs from that."""
     origin = result.origin
     if origin is None:
         return []
     at = f" before turn {origin.turn}" if origin.kind == "fork" else ""
-    missing = (f"missing {one}" for one in result.not_restored)
-    return [f"origin  {origin.kind} of {origin.episode_id}{at}", *made_lines(made, result.policy), *missing]
+    return [f"origin  {origin.kind} of {origin.episode_id}{at}", *made_lines(made, result.policy)]
 
 
 def show_result(
@@ -181,6 +181,7 @@ def _summary(result: EpisodeResult, its: Standing, made: Made) -> tuple[str, ...
         f"episode {result.episode_id}",
         f"task    {result.task}, policy {result.policy}, seed {result.seed}",
         *of_origin(result, made),
+        *(f"missing {one}" for one in result.not_restored),
         f"end     {end_of(result, its)}, {result.validity}{why}",
         f"score   {score.total:.3f}  (completion {score.completion:.2f}, process {score.process:.2f}, "
         f"efficiency {score.efficiency:.2f})",

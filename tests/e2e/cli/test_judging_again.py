@@ -147,6 +147,11 @@ def test_a_failure_is_shrunk_and_what_is_left_is_pinned(
     (pin,) = stack_cli("tasks", "check", found["pinned"], "--json").object["pins"]
     assert pin["holds"] is True
     shown = stack_cli("episodes", "show", found["episode_id"], "--json").object
-    assert (shown["policy"], shown["origin"]["kind"]) == ("recorded", "replay")
+    assert (shown["policy"], shown["origin"]["kind"]) == ("recorded", "probe")
+    listed = stack_cli("episodes", "list", "--json")
+    assert [one["episode_id"] for one in listed.objects] == [twice["episode_id"]]
+    assert f"left out: {found['runs']} probes" in listed.err
+    origins = [one["origin"] for one in stack_cli("episodes", "list", "--json", "--probes").objects]
+    assert len(origins) == found["runs"] + 1
     refused = stack_cli("episodes", "minimise", twice["episode_id"], "--contract", "authorisation", code=2)
     assert "the contract authorisation passed" in refused.err

@@ -108,6 +108,7 @@ def test_of_several_forks_what_they_share_is_told_once(capsys: pytest.CaptureFix
     results = [result_of(fork(f"e-{seed}", seed)) for seed in (1, 2)]
     show_results(Output(as_json=False), results, [OTHER], MADE)
     said = capsys.readouterr().out
+    assert said.count("origin  fork of parent before turn 2\ndiffers policy") == 1
     assert said.count("differs limits.turns: 40 -> 60") == 1
     assert said.count("script  reconcile begins at turn 1") == 1
     assert "differs seed" not in said, "that has a column"
