@@ -112,7 +112,7 @@ async def _minimised(opened: Ground, wish: Wish, out: Output) -> Minimised:
     wanted = failing_contract(original.played.result, wish.contract)
     await require_driver(opened.settings, original.spec.sandbox, (original.task,))
     trials = Trials(opened, original, wanted, wish.any_reason)
-    with _progress(out, trials, len(every)):
+    with progress_of(out, trials, len(every)):
         await _require_again(trials, every, wish, await of_another(original.spec, opened.records))
         found = await shrink(every, trials.fails, jobs=wish.jobs, most_runs=wish.most_runs - 1)
     after = recording_of_pieces(recording, found.kept)
@@ -128,12 +128,12 @@ async def _require_again(trials: Trials, every: Pieces, wish: Wish, advice: str)
 
 
 @contextmanager
-def _progress(out: Output, trials: Trials, pieces: int) -> Iterator[None]:
+def progress_of(out: Output, trials: Trials, pieces: int) -> Iterator[None]:
     """How many runs, and how little is left: in place on a terminal, else a line whenever it has become less."""
     console = out.console(errors=True)
     if console.is_terminal:
         with console.status("playing it again") as status, out.notes_above(console):
-            trials.tell = lambda runs, fewest: status.update(f"{counted(runs, 'run')}: {fewest} of {pieces} left")
+            trials.tell = lambda runs, fewest: status.update(_left(runs, fewest, pieces))
             yield
         return
     told = [pieces]
@@ -141,10 +141,14 @@ def _progress(out: Output, trials: Trials, pieces: int) -> Iterator[None]:
     def tell(runs: int, fewest: int) -> None:
         if fewest < told[0] and trials.failed:
             told[0] = fewest
-            out.note(f"{counted(runs, 'run')}: {fewest} of {pieces} calls and questions left")
+            out.note(_left(runs, fewest, pieces))
 
     trials.tell = tell
     yield
+
+
+def _left(runs: int, fewest: int, pieces: int) -> str:
+    return f"{counted(runs, 'run')}: {fewest} of {pieces} calls and questions left"
 
 
 def lines_of(done: Minimised, pinned: Path | None) -> Iterator[Line]:

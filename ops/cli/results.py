@@ -23,7 +23,7 @@ CELLS: Mapping[str, Callable[[EpisodeResult], str]] = {
     "#E": lambda one: f"{one.score.efficiency:.2f}",
     "#EFFECTS": lambda one: str(one.counts.effects),
     "#DUPLICATES": lambda one: str(one.counts.duplicates),
-    "SAFETY": lambda one: ", ".join(sorted({finding.kind for finding in one.safety})) or "-",
+    "SAFETY": lambda one: ", ".join(_breaches(one)) or "-",
     "RISK": lambda one: ", ".join(rules(one)) or "-",
     "DRAIN": lambda one: drained(one),
     "EPISODE": lambda one: one.episode_id,
@@ -88,9 +88,11 @@ def _show_marks(out: Output, results: Sequence[EpisodeResult]) -> None:
     unsafe = sum(one.sandbox == "unsafe-local" for one in results)
     if unsafe:
         out.show(f"{unsafe} of {counted(len(results), 'trial')} ran unsafe-local: not isolated from this machine")
-    risks = Counter(rule for one in results for rule in rules(one))
-    if risks:
-        out.show("risks: " + ", ".join(f"{rule} in {counted(n, 'trial')}" for rule, n in risks.most_common()))
+    for what, of in (("safety", _breaches), ("risks", rules)):
+        found = Counter(name for one in results for name in of(one))
+        if found:
+            named = ", ".join(f"{name} in {counted(n, 'trial')}" for name, n in found.most_common())
+            out.show(f"{what}: {named}")
     first = next(filter(_worth_a_look, results), results[0])
     out.show(f"to see one in full: {command_line('episodes', 'show', first.episode_id)}", fold=False)
 
@@ -117,6 +119,11 @@ def end_of(result: EpisodeResult, its: Standing = Standing.COUNTED) -> str:
     )
     told_marks = ", ".join(filter(None, marks))
     return f"{result.end} ({told_marks})" if told_marks else str(result.end)
+
+
+def _breaches(result: EpisodeResult) -> list[str]:
+    """The kinds of its safety findings."""
+    return sorted({finding.kind for finding in result.safety})
 
 
 def rules(result: EpisodeResult) -> list[str]:

@@ -2,9 +2,12 @@
 
 import sys
 import threading
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from ops.cli.minimising import Trials, progress_of
 from ops.cli.output import Output
 from ops.cli.progress import Board, Lines, progress
 from schemas.episode import EpisodeSpec, PolicySpec
@@ -58,3 +61,18 @@ def test_answers_on_the_same_terminal_have_no_board_between_them(monkeypatch: py
         assert isinstance(shown, Lines)
     monkeypatch.undo()
     terminal.said()
+
+
+def test_what_is_left_of_an_episode_that_is_shrunk_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trials = cast(Trials, SimpleNamespace(failed={"fewer": True}, tell=None))
+    said = "1 run: 3 of 4 calls and questions left"
+    with progress_of(Output(as_json=False), trials, 4):
+        trials.tell(1, 3)
+    assert said in capsys.readouterr().err
+    terminal = errors_on(monkeypatch, 80)
+    with progress_of(Output(as_json=False), trials, 4):
+        trials.tell(1, 3)
+    monkeypatch.undo()
+    assert said in terminal.said()

@@ -12,9 +12,10 @@ from ops.cli.progress import ended_line
 from ops.cli.results import COLUMNS, SPARE, cells, show_result, show_results
 from ops.cli.watching import phase_of, status_line
 from schemas.episode import End, EpisodeResult, EpisodeSpec, PolicySpec, Validity
-from schemas.grade import RiskEvent
+from schemas.grade import RiskEvent, SafetyFinding
 from schemas.status import EpisodeStatus, Failing
 from schemas.task import Limits, Task
+from tests.unit.cli.terminal import answers_on
 
 TASK = Task.model_validate(
     {
@@ -81,6 +82,19 @@ def test_risks_stay_when_a_terminal_is_narrow() -> None:
     heads, rows = fitting(*cells([trial(1, "tampering"), trial(2)], COLUMNS), SPARE, 80)
     assert "RISK" in heads
     assert "tampering" in rows[0]
+
+
+def test_what_has_no_room_is_named_and_safety_is_told_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    safety = (SafetyFinding(kind="duplicate_effect", detail="again"),)
+    results = [trial(1, policy="new_id_retry"), trial(2, policy="new_id_retry", safety=safety)]
+    for columns, left_out in ((80, True), (200, False)):
+        terminal = answers_on(monkeypatch, columns)
+        show_results(Output(as_json=False), results, (TASK, NEVER, APART))
+        monkeypatch.undo()
+        said = terminal.said()
+        assert "safety: duplicate_effect in 1 trial" in said
+        assert ("left out for want of room: POLICY, C, P, E, EFFECTS, DRAIN (--json has them)" in said) == left_out
+        assert ("left out" in said) == left_out
 
 
 def test_trials_that_were_not_isolated_are_marked_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
