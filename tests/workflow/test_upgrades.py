@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client
 
 from schemas.decision import Decision
 from schemas.episode import End, EpisodeSpec, Validity
@@ -86,13 +86,14 @@ async def test_fifty_episodes_end_on_their_own_version(client: Client, tmp_path:
 
 async def test_without_pinning_the_same_upgrade_breaks_them(client: Client, tmp_path: Path) -> None:
     held = Held()
-    async with arena(client, {"held": held}, tmp_path) as place, worker(place, "old", code(UnpinnedEpisode)):
-        broken = await begun(place, 3)
+    async with arena(client, {"held": held}, tmp_path) as place:
+        async with worker(place, "old", code(UnpinnedEpisode)):
+            broken = await begun(place, 3)
         async with worker(place, "new", code(UnpinnedLaterEpisode)):
             held.may_go_on.set()
             for _, handle in broken:
-                await until(lambda handle=handle: _fails(handle))  # wherever the old worker had come to by then
-                assert (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
+                await until(lambda handle=handle: _fails(handle))
+            assert len((await place.clean_up(stuck_attempts=2)).terminated) == 3
 
 
 async def _fails(handle: Handle) -> bool:
