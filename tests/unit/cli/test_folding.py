@@ -68,6 +68,26 @@ def test_a_command_alone_begins_no_line_of_nothing() -> None:
     assert list(folded([Line(LONG, 2)], COLUMNS)) == [f"  {LONG}"]
 
 
+@pytest.mark.parametrize("width", range(24, 60))
+def test_a_number_keeps_its_unit(width: int) -> None:
+    text = "lease 0.034 s → turns 0.120 s → settle 0.011 s → drain 0.005 s → collect 0.031 s ∥ recycle"
+    lines = list(folded([Line(text)], width))
+    assert not any(line.lstrip().startswith("s") and not line.lstrip().startswith("settle") for line in lines)
+    assert plain("\n".join(lines)) == text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_json_ends_a_line_between_its_members(width: int) -> None:
+    json = (
+        '{"approval_id":"A-503","model":"aria-7","operation_id":"order-A-503","replacement_id":"R-1002","n":[1,2]}'
+    )
+    lines = list(folded([Line(f"outcome 'replaced': unexpected change: {json}", hang=8)], width))
+    assert max(map(len, lines)) <= width
+    assert "".join(line.strip() for line in lines).replace(" ", "") == f"outcome'replaced':unexpectedchange:{json}"
+    assert any('"replacement_id":"R-1002"' in line for line in lines)
+    assert any('"operation_id":"order-A-503"' in line for line in lines)
+
+
 def test_what_an_episode_asks_is_folded_where_it_is_watched_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     status = status_line(EpisodeStatus(episode_id="e-1", phase="question", turns=4, question=WORDS))
     errors, answers = errors_on(monkeypatch, COLUMNS), answers_on(monkeypatch, COLUMNS)
