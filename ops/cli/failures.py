@@ -81,13 +81,18 @@ def told(error: TiltyardError) -> tuple[str, int]:
     """What is said of it, and its exit code."""
     match error:
         case BadInput():
-            where = f"{error.field}: " if error.field else ""
-            return _with_mend(f"error: {where}{error.message}", error.fix), WRONG_USE
+            return f"error: {told_input(error)}", WRONG_USE
         case InputMissing():
             return _with_mend(f"error: {error}", error.fix), WRONG_USE
         case EnvironmentFailed():
             return _with_mend(f"error: {error}", error.fix), FAILED
     return f"error: {error}", FAILED
+
+
+def told_input(error: BadInput) -> str:
+    """What is wrong with what somebody gave, and how to mend it."""
+    where = f"{error.field}: " if error.field else ""
+    return _with_mend(f"{where}{error.message}", error.fix)
 
 
 def _with_mend(told: str, fix: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ops.cli.called import command_line, typeable
+from ops.cli.failures import told_input
 from ops.cli.folded import Line, indented, prose, show_lines
 from ops.cli.output import Output
 from ops.cli.suites import kinds
@@ -112,7 +113,7 @@ def show(one: Checked, out: Output) -> None:
 def _lines(one: Checked) -> Iterator[Line]:
     held = one.held
     if one.problem is not None:
-        yield from prose(typeable(str(one.problem)))
+        yield from prose(typeable(told_input(one.problem)))
     elif one.again:
         yield Line(f"{one.file}: pinned again")
     elif held is not None and held.unplayed:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ops.cli.called import typeable
-from ops.cli.failures import BELOW, DONE, FAILED, WRONG_USE
+from ops.cli.failures import BELOW, DONE, FAILED, WRONG_USE, told_input
 from ops.cli.folded import prose, show_lines
 from ops.cli.output import Output, json_option
 from ops.cli.suites import kinds, suite, tasks_option
@@ -116,7 +116,7 @@ def check(home: Path | None, path: Path | None, pin_again: bool, out: Output) ->
         }
     )
     for problem in problems:
-        show_lines(out, prose(typeable(str(problem))))
+        show_lines(out, prose(typeable(told_input(problem))))
     for pin in pins:
         show(pin, out)
     _show_sums(out, checked, len(problems), pins)

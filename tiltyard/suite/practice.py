@@ -60,9 +60,9 @@ def _idle(task: Task, engine: Engine) -> Iterator[BadTask]:
 def _references(task: Task, engine: Engine) -> Iterator[BadTask]:
     for index, reference in enumerate(task.references):
         result = _played(task, f"reference:{reference.name}", engine)
-        failed = [f"{one.name}: {', '.join(one.why)}" for one in result.contracts if not one.passed]
+        failed = [f"    {one.name}: {why}" for one in result.contracts if not one.passed for why in one.why]
         if failed:
-            why = f"the reference does not complete the task: {'; '.join(failed)}"
+            why = "\n".join(("the reference does not complete the task:", *failed))
             fix = "correct the reference, or what the contracts expect"
         elif not result.counts.tool_calls and not task.metadata.get(NO_CALL):
             why = "the reference calls no tool, so its own process is 0"

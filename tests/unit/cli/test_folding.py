@@ -122,6 +122,22 @@ def test_a_problem_of_a_task_file_is_folded(monkeypatch: pytest.MonkeyPatch, tmp
     assert "problem" in said
 
 
+def test_a_reference_that_fails_tells_a_reason_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = tmp_path / "mytasks" / "replacement"
+    folder.mkdir(parents=True)
+    shipped = (Path(__file__).parents[3] / "tasks" / "replacement" / "reply-lost.yaml").read_text()
+    (folder / "reply-lost.yaml").write_text(shipped.replace("R-1001", "R-9999"))
+    terminal = answers_on(monkeypatch, COLUMNS)
+    assert run_program(["--home", str(tmp_path / "home"), "tasks", "check", str(tmp_path / "mytasks")]) == WRONG_USE
+    monkeypatch.undo()
+    said = terminal.said()
+    assert too_wide(said) == []
+    lines = [line.rstrip() for line in said.split("references.0: ")[1].splitlines()]
+    told = lines[: lines.index("  to mend it: correct the reference, or what the contracts expect")]
+    assert "    state: outcome 'replaced': replacements/R-9999 was not created as expected" in told
+    assert '    answer: replacement_id is "R-1001", not "R-9999"' in told
+
+
 def broken() -> Any:
     twice = pinned(LOST, "new_id_retry")
     first, *others = twice.expect.contracts
