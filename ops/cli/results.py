@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ops.cli.called import command_line
 from ops.cli.counting import counted, means, told
 from ops.cli.folded import Line, show_lines
-from ops.cli.made_from import Made, made_lines
+from ops.cli.made_from import Made, origin_lines
 from ops.cli.output import Output
 from schemas.episode import EpisodeResult, Validity
 from schemas.task import Task
@@ -78,7 +78,9 @@ def show_results(
 def _show_made(out: Output, results: Sequence[EpisodeResult], made: Made) -> None:
     """How several depart from one episode; their seeds stand in the table."""
     alike = made.model_copy(update={"differs": tuple(one for one in made.differs if one.what != "seed")})
-    lines = [line for one in results[:1] if made != NOT_MADE for line in of_origin(one, alike)]
+    lines = [
+        line for one in results[:1] if made != NOT_MADE for line in origin_lines(one.origin, one.policy, alike)
+    ]
     show_lines(out, (Line(line, hang=TOLD) for line in lines))
 
 
@@ -145,15 +147,6 @@ def drained(result: EpisodeResult) -> str:
     return ", ".join(f"{number} {what}" for number, what in found if number) or "empty"
 
 
-def of_origin(result: EpisodeResult, made: Made) -> list[str]:
-    """What it was made from, and how it departs from that."""
-    origin = result.origin
-    if origin is None:
-        return []
-    at = f" before turn {origin.turn}" if origin.kind == "fork" else ""
-    return [f"origin  {origin.kind} of {origin.episode_id}{at}", *made_lines(made, result.policy)]
-
-
 def show_result(
     out: Output,
     result: EpisodeResult,
@@ -187,7 +180,7 @@ def _summary(result: EpisodeResult, its: Standing, made: Made) -> tuple[str, ...
     return (
         f"episode {result.episode_id}",
         f"task    {result.task}, policy {result.policy}, seed {result.seed}",
-        *of_origin(result, made),
+        *origin_lines(result.origin, result.policy, made),
         *(f"missing {one}" for one in result.not_restored),
         f"end     {end_of(result, its)}, {result.validity}{why}",
         f"score   {score.total:.3f}  (completion {score.completion:.2f}, process {score.process:.2f}, "

@@ -5,10 +5,10 @@ from pathlib import Path
 from ops.cli.called import command_line
 from ops.cli.folded import Line, prose, show_lines
 from ops.cli.looking import listed, recorded, running
-from ops.cli.made_from import Made, made_from
+from ops.cli.made_from import Made, made_from, origin_lines
 from ops.cli.output import Output
 from ops.cli.ran_in import ran_in
-from ops.cli.results import NOT_MADE, show_result
+from ops.cli.results import NOT_MADE, TOLD, show_result
 from ops.cli.story_shown import so_far_lines, story_lines
 from ops.cli.turn_in_full import full_lines
 from ops.cli.watching import status_line
@@ -20,7 +20,7 @@ from tiltyard.episode.grading import NO_EXAMS
 from tiltyard.episode.tasks import TaskShelf
 from tiltyard.errors import TiltyardError
 from tiltyard.ports import Journal
-from tiltyard.reopen.kept import exams_of, trace_of
+from tiltyard.reopen.kept import exams_of, task_of, trace_of
 from tiltyard.reopen.story import so_far, tell, turn_in_full, turn_so_far
 from tiltyard.trace import Trace
 from workers.bootstrap.ground import open_journal, open_records
@@ -61,9 +61,14 @@ async def _facts(settings: Settings, result: EpisodeResult, out: Output) -> tupl
         return trace, NO_EXAMS
 
 
-async def _made(settings: Settings, spec: EpisodeSpec, trace: Trace | None) -> Made:
+async def _made(settings: Settings, spec: EpisodeSpec, trace: Trace | None = None) -> Made:
+    """How it departs from what it was made from; not told where its task cannot be read."""
     with open_records(settings) as records, open_objects(settings) as objects:
-        return await made_from(spec, trace, records, objects) if trace and records else NOT_MADE
+        try:
+            task = trace.task if trace else await task_of(spec, TaskShelf(objects))
+        except TiltyardError:
+            return NOT_MADE
+        return await made_from(spec, task, records, objects, trace) if records else NOT_MADE
 
 
 async def _show_open(settings: Settings, spec: EpisodeSpec, out: Output) -> None:
@@ -71,8 +76,12 @@ async def _show_open(settings: Settings, spec: EpisodeSpec, out: Output) -> None
         status = await ground.status(spec.episode_id) if ground else None
     story = await _story_so_far(settings, spec, out)
     told = status.model_dump(mode="json") if status is not None else listed(spec, None, None)
+    made, origin = await _made(settings, spec), spec.origin.model_dump() if spec.origin else None
+    told = {**told, "origin": origin, **made.model_dump(mode="json")}
     out.value({**told, "story": story.model_dump(mode="json") if story is not None else None})
     show_lines(out, prose(status_line(status) if status else away(spec.episode_id)))
+    lines = origin_lines(spec.origin, spec.policy.target, made)
+    show_lines(out, (Line(line, hang=TOLD) for line in lines))
     if story is not None:
         show_lines(out, so_far_lines(story))
 

@@ -90,7 +90,8 @@ async def _made(opened: Ground, spec: EpisodeSpec, result: EpisodeResult) -> Mad
     if spec.origin is None or not result.trace:
         return NOT_MADE
     try:
-        return await made_from(spec, await trace_of(result, opened.objects), opened.records, opened.objects)
+        trace = await trace_of(result, opened.objects)
+        return await made_from(spec, trace.task, opened.records, opened.objects, trace)
     except TiltyardError:
         return NOT_MADE
 

@@ -9,7 +9,7 @@ import pytest
 
 from infra.stores.database import open_database
 from infra.stores.records import SqlRecords
-from ops.cli.made_from import Made, made_from, made_lines
+from ops.cli.made_from import Made, made_from, origin_lines
 from ops.cli.main import run_program
 from ops.cli.output import Output
 from ops.cli.results import show_results
@@ -46,10 +46,11 @@ def result_of(trace: Trace) -> EpisodeResult:
     return graded(trace).model_copy(update={"policy": "reconcile", "origin": ORIGIN})
 
 
-async def recorded(home: Path) -> None:
+async def recorded(home: Path, *, ended: bool = True) -> None:
     settings, trace = Settings.from_environment(home), fork()
     with open_objects(settings) as objects:
         kept = await objects.put(pack(trace))
+        await TaskShelf(objects).store(OTHER)
         parent = TRACE.evidence.spec.model_copy(
             update={
                 "episode_id": "parent",
@@ -59,6 +60,8 @@ async def recorded(home: Path) -> None:
         )
     with closing(open_database(settings.records_url)) as database:
         await SqlRecords(database).plan([parent, trace.evidence.spec])
+        if not ended:
+            return
         await SqlRecords(database).record(result_of(trace).model_copy(update={"trace": kept}))
 
 
@@ -80,14 +83,28 @@ def test_show_tells_what_a_fork_changed_below_its_origin(
     assert told["script_begins"] == 2
 
 
+def test_of_one_that_has_not_ended_it_is_told_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(recorded(tmp_path, ended=False))
+    assert run_program(["--home", str(tmp_path), "episodes", "show", "fork"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index("origin  fork of parent before turn 2")
+    assert lines[0].startswith("fork: open")
+    assert lines[at + 1] == "differs policy: unapproved_write -> reconcile"
+    assert lines[at + 3] == f"differs limits.turns: {TASK.limits.turns} -> 60"
+    assert run_program(["--home", str(tmp_path), "episodes", "show", "fork", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["origin"] == ORIGIN.model_dump()
+    assert [one["what"] for one in told["differs"]] == ["policy", "instruction", "limits.turns"]
+
+
 async def test_an_episode_that_was_made_from_no_other_tells_nothing() -> None:
     spec = TRACE.evidence.spec
     records = MemoryRecords()
     await records.plan([spec])
     with open_objects(Settings(home=Path("/nonexistent"), runtime=Path("/nonexistent"))) as objects:
-        made = await made_from(spec, TRACE, records, objects)
+        made = await made_from(spec, TASK, records, objects, TRACE)
     assert made == Made()
-    assert made_lines(made, "reconcile") == []
+    assert origin_lines(None, "reconcile", made) == []
 
 
 MADE = Made(
@@ -101,7 +118,10 @@ MADE = Made(
 
 
 def test_of_one_turn_it_is_said_as_of_one() -> None:
-    assert made_lines(MADE, "reconcile")[-1] == "script  reconcile begins at turn 1 and knows nothing of turn 0"
+    assert (
+        origin_lines(ORIGIN, "reconcile", MADE)[-1]
+        == "script  reconcile begins at turn 1 and knows nothing of turn 0"
+    )
 
 
 def test_of_several_forks_what_they_share_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
