@@ -12,7 +12,9 @@ What = Literal["decision", "observation", "fault", "clock", "change", "receipts"
 StrictWhat = Literal["digests", "grade", "drain"]
 """What a strict replay compares besides."""
 
-Cause = Literal["tool_interface_changed", "environment_changed", "missing_input", "nondeterminism"]
+Cause = Literal[
+    "tool_interface_changed", "environment_changed", "judging_changed", "missing_input", "nondeterminism"
+]
 
 
 class Difference(Model):

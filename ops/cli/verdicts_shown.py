@@ -17,6 +17,7 @@ MAX_LEAVES = 12
 CAUSES = {
     "tool_interface_changed": "the interface of a tool has changed",
     "environment_changed": "the environment has changed",
+    "judging_changed": "what it is judged by has changed",
     "missing_input": "something that the episode is made again from is missing",
     "nondeterminism": "nothing that is known differs: the episode is not deterministic",
 }

@@ -6,16 +6,16 @@ from itertools import chain
 from schemas.journal import TurnRecord
 from schemas.recording import Recording
 from schemas.replay import Cause, Difference, Differing
-from tiltyard.reopen.conditions import environment_differs, rules_of_comparison_differ, tools_differ
+from tiltyard.reopen.conditions import environment_differs, judging_differs, tools_differ
 from tiltyard.trace import Trace
 
 
 def conditions_differ(left: Trace, right: Trace) -> tuple[Differing, ...]:
-    """All that was not the same for the two: the interface of tools, the environment, and what is compared."""
+    """All that was not the same for the two: tools, environment, and what is compared and judged by."""
     return (
         *chain.from_iterable(tools_differ(left, right).values()),
         *environment_differs(left, right),
-        *rules_of_comparison_differ(left, right),
+        *judging_differs(left, right),
     )
 
 

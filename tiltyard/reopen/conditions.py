@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 
 from schemas.base import JsonObject, JsonValue, canonical, sha256
-from schemas.contract import TestsContract
 from schemas.evidence import SandboxEvidence
 from schemas.replay import Differing
 from schemas.task import Task
@@ -25,17 +24,21 @@ def environment_differs(left: Trace, right: Trace) -> tuple[Differing, ...]:
     return tuple(differing(_environment(left), _environment(right)))
 
 
-def rules_of_comparison_differ(left: Trace, right: Trace) -> tuple[Differing, ...]:
-    """Whatever of the two tasks says what of an episode is compared. As both are compared by the left one's, it is
-    the cause of no difference."""
-    return tuple(differing(_rules_of_comparison(left.task), _rules_of_comparison(right.task)))
+def judging_differs(left: Trace, right: Trace) -> tuple[Differing, ...]:
+    """Whatever of the two tasks says what of an episode is compared, and what it is judged by. As both are compared
+    by the left one's, it is the cause of no difference in what happened."""
+    return tuple(differing(_judging(left.task), _judging(right.task)))
 
 
-def _rules_of_comparison(task: Task) -> JsonObject:
-    graded = [(index, one) for index, one in enumerate(task.contracts) if isinstance(one, TestsContract)]
+def _judging(task: Task) -> JsonObject:
+    several = {"contracts": task.contracts, "process": task.process, "references": task.references}
     return {
         "sandbox": {"normalise": None if task.sandbox is None else list(task.sandbox.normalise)},
-        "contracts": {str(index): {"sources": list(contract.sources)} for index, contract in graded},
+        "weights": task.weights.model_dump(mode="json"),
+        **{
+            name: {str(index): one.model_dump(mode="json") for index, one in enumerate(parts)}
+            for name, parts in several.items()
+        },
     }
 
 

@@ -11,7 +11,7 @@ from schemas.replay import Cause, Differing, StrictWhat, Verdict
 from tiltyard.errors import BadInput, EnvironmentFailed, InputMissing
 from tiltyard.reopen.causes import cause_of, conditions_differ, tool_of
 from tiltyard.reopen.compare import first_difference, not_compared
-from tiltyard.reopen.conditions import environment_differs, tools_differ
+from tiltyard.reopen.conditions import environment_differs, judging_differs, tools_differ
 from tiltyard.trace import Trace
 
 RULES = ("graders", "task")
@@ -139,5 +139,9 @@ def _strict_cause(original: Played, replay: Played) -> Cause:
     left, right = original.trace, replay.trace
     if tools_differ(left, right):
         return "tool_interface_changed"
-    ruled = any(_rules_differ(original.result.digests, replay.result.digests))
-    return "environment_changed" if ruled or environment_differs(left, right) else "nondeterminism"
+    if environment_differs(left, right):
+        return "environment_changed"
+    before, now = original.result.digests, replay.result.digests
+    if judging_differs(left, right) or before.graders != now.graders:
+        return "judging_changed"
+    return "environment_changed" if any(_rules_differ(before, now)) else "nondeterminism"

@@ -11,7 +11,7 @@ from schemas.decision import Decision
 from schemas.episode import End
 from schemas.fault import Fault
 from schemas.replay import Cause, Verdict
-from schemas.task import Task
+from schemas.task import Task, Weights
 from schemas.view import View
 from tests.unit.reopen.replays import Worlds, again, play, renamed, replayed, with_rows, with_tool, with_world
 from tiltyard.errors import EnvironmentFailed
@@ -357,6 +357,19 @@ def test_what_only_strictness_minds() -> None:
     assert (verdict.diverged, verdict.what, verdict.turn) == (True, "digests", None)
     assert verdict.cause == "environment_changed"
     assert [one.what for one in verdict.differs] == ["task digest"]
+
+
+def test_that_only_what_it_is_judged_by_has_changed_is_said() -> None:
+    """And which field of it: nothing of the environment has."""
+    task = shipped().task(LOST)
+    weights = Weights(completion=0.5, process=0.3, efficiency=0.2)
+    rule = task.process[0].model_copy(update={"weight": 9.0})
+    changed = task.model_copy(update={"weights": weights, "process": (rule, *task.process[1:])})
+    assert not lost_reply(task=changed).diverged
+    verdict = lost_reply(task=changed, strict=True)
+    assert (verdict.diverged, verdict.cause) == (True, "judging_changed")
+    named = {one.what for one in verdict.differs}
+    assert named == {"weights.completion", "weights.process", "process.0.weight", "task digest"}
 
 
 @pytest.mark.parametrize(
