@@ -31,7 +31,7 @@ HEAD = "# Joined from its modules.\nfrom __future__ import annotations\n\n"
 
 Import = ast.Import | ast.ImportFrom
 
-PARSED_AGAIN = 50
+PARSED_AGAIN = 200
 """Python 3.11 gets its own depth wrong when anybody parses while it does, another thread or what a collection of
 garbage runs, such as the log of an error. It says that in a ``SystemError``, and may be asked again."""
 

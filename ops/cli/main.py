@@ -3,10 +3,11 @@
 import io
 import os
 import sys
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -131,7 +132,18 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):  # a locale that lacks a character is no reason to fail
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    sys.exit(run_program(sys.argv[1:]))
+    leave(run_program(sys.argv[1:]))
+
+
+def leave(code: int) -> NoReturn:
+    """End the process. One that has talked to Temporal ends at once: threads of the SDK that still wait for a
+    server that is gone can keep an interpreter from being taken down."""
+    if "temporalio" in sys.modules:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # nobody reads it any more
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 if __name__ == "__main__":
