@@ -66,6 +66,13 @@ def calls(tool: str, **arguments: object) -> Decision:
     return Decision(calls=(Call.model_validate({"tool": tool, "arguments": arguments}),))
 
 
+def total_of(view: View) -> Decision:
+    """Submits the total that the last turn has read."""
+    content = view.transcript[-1].observations[0].content
+    assert isinstance(content, dict)
+    return Decision(submit={"total": content["total"]})
+
+
 def honest(view: View) -> Decision:
     """Adds once, then submits."""
     done: JsonObject = {"done": True}

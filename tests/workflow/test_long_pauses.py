@@ -15,7 +15,7 @@ from schemas.start import Tuning
 from schemas.status import SandboxHolding
 from schemas.task import Limits, Task, ViewLimit
 from schemas.view import View
-from tests.workflow.arena import Arena, Handle, arena, calls, tally_task, until
+from tests.workflow.arena import Arena, Handle, arena, calls, tally_task, total_of, until
 from tests.workflow.boxes import box_task, evidence_of, said
 from tests.workflow.two_hosts import HURRIED, host
 from tiltyard.testing.gated_world import Gate
@@ -131,11 +131,7 @@ def _monthly(view: View) -> Decision:
         calls("wait", seconds=20 * DAY),
         calls("read", name="apples"),
     )
-    if view.turn < len(plan):
-        return plan[view.turn]
-    content = view.transcript[-1].observations[0].content
-    assert isinstance(content, dict)
-    return Decision(submit={"total": content["total"]})
+    return plan[view.turn] if view.turn < len(plan) else total_of(view)
 
 
 def _month() -> Task:

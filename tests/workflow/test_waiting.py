@@ -11,7 +11,7 @@ from schemas.episode import End
 from schemas.start import Tuning
 from schemas.task import Limits, Settle
 from schemas.view import View
-from tests.workflow.arena import arena, calls, tally_task
+from tests.workflow.arena import arena, calls, tally_task, total_of
 from tiltyard.trace import unpack
 
 DAY = 86_400
@@ -24,11 +24,7 @@ def patient(view: View) -> Decision:
         calls("wait", seconds=3 * DAY),
         calls("read", name="apples"),
     )
-    if view.turn < len(plan):
-        return plan[view.turn]
-    content = view.transcript[-1].observations[0].content
-    assert isinstance(content, dict)
-    return Decision(submit={"total": content["total"]})
+    return plan[view.turn] if view.turn < len(plan) else total_of(view)
 
 
 async def test_a_simulated_wait_runs_what_comes_due_and_takes_no_time(client: Client, tmp_path: Path) -> None:
